@@ -1,0 +1,1 @@
+"""The captioner: model, training, decoding."""

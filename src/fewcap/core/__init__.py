@@ -1,0 +1,1 @@
+"""What every stage stands on: types, configuration, the artefact store, progress, devices."""

@@ -1,0 +1,26 @@
+"""Files that ship inside the package, and the user's cache for those that do not."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+from fewcap.core.errors import FewcapError
+
+
+def asset(name: str) -> Path:
+    """The path of a file shipped with fewcap."""
+    path = Path(str(files("fewcap"))) / "assets" / name
+    if not path.exists():
+        raise FewcapError(f"{path}: this file ships with fewcap but is missing; reinstall fewcap.")
+    return path
+
+
+def cache_dir() -> Path:
+    """Where converted weights are kept: ``FEWCAP_CACHE``, or the platform's cache folder."""
+    override = os.environ.get("FEWCAP_CACHE")
+    if override:
+        return Path(override).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base).expanduser() if base else Path.home() / ".cache") / "fewcap"

@@ -1,0 +1,43 @@
+"""Where tensors live and how many threads compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fewcap.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """``auto`` takes a GPU when there is one; any torch device name is taken as it is."""
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"device '{name}' can not be used here ({reason}); use 'auto' or 'cpu'.") from None
+    return device
+
+
+@contextmanager
+def torch_threads(count: int | None) -> Iterator[None]:
+    """Runs the block with ``count`` threads (None: as torch chose), and restores what was set before."""
+    import torch
+
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,1 @@
+"""Videos and captions: one reader a corpus, and the seeded choice of sentences."""

@@ -1,0 +1,1 @@
+"""Metrics, tables and the report."""

@@ -1,0 +1,1 @@
+"""Video in, appearance, motion and object features out."""

@@ -1,0 +1,1 @@
+"""Pseudo-labels: captions invented around the keywords of the given ones."""
