@@ -282,6 +282,11 @@ def stage_seconds(folder: Path) -> float | None:
     return next((row["seconds"] for row in reversed(rows) if row["event"] == "finished"), None)
 
 
+def is_unfinished(folder: Path) -> bool:
+    """Whether a stage began here and has not written its manifest."""
+    return (folder / _PARTIAL).exists() and not (folder / MANIFEST).exists()
+
+
 def _versions() -> dict[str, str]:
     found = {"fewcap": __version__, "python": platform.python_version()}
     for package in _VERSIONED:

@@ -1,0 +1,217 @@
+"""The command line: a thin table over importable functions. Heavy libraries load inside the verbs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from fewcap import __version__
+from fewcap.core.errors import FewcapError, UsageError
+
+app = typer.Typer(
+    help="Video captioning from one to three captions a video.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ProjectFolder = Annotated[Path, typer.Argument(help="A project folder (see: fewcap init).", show_default=False)]
+Overrides = Annotated[
+    list[str], typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override a setting, e.g. train.epochs=3.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"fewcap {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Video captioning from one to three captions a video."""
+    logger = logging.getLogger("fewcap")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LineFormatter())
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where the demo works.")] = Path("fewcap-demo"),
+    clips: Annotated[int, typer.Option(min=20, help="Training clips to make.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Seeds everything.")] = 0,
+    overrides: Overrides = [],  # noqa: B006 - typer reads the default, nothing writes to it
+    as_json: AsJson = False,
+) -> None:
+    """The whole job on made-up clips: render, invent captions, train, caption, score, report."""
+    from fewcap.demo import run_demo
+
+    _answer(run_demo(folder, clips=clips, seed=seed, overrides=overrides), as_json)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="The project folder to make.", show_default=False)],
+    videos: Annotated[Path, typer.Option(help="Folder of videos.", show_default=False)],
+    captions: Annotated[Path, typer.Option(help="CSV, TSV or JSONL of captions.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Make a project folder from a folder of videos and a captions file."""
+    from fewcap.data.init import init_project
+
+    _answer(init_project(folder, videos=videos, captions=captions), as_json)
+
+
+@app.command()
+def extract(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+    """Take appearance, motion and object features from the videos."""
+    _stage("extract", project, overrides, as_json)
+
+
+@app.command()
+def label(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+    """Invent captions around the keywords of the given ones, ranked by the video."""
+    _stage("label", project, overrides, as_json)
+
+
+@app.command()
+def train(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+    """Train the captioner on given and invented captions."""
+    _stage("train", project, overrides, as_json)
+
+
+@app.command()
+def run(
+    project: ProjectFolder,
+    until: Annotated[str, typer.Option(help="Last stage: data, extract, label, train, caption or score.")] = "score",
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """All stages of a project, left to right; what has not changed is skipped."""
+    _stage(until, project, overrides, as_json)
+
+
+@app.command()
+def caption(
+    videos: Annotated[list[Path], typer.Argument(help="Videos, or folders of videos.", show_default=False)],
+    model: Annotated[Path, typer.Option("--model", "-m", help="A trained model: project or model folder.")],
+    n_best: Annotated[int, typer.Option(min=1, help="How many captions a video.")] = 1,
+    explain: Annotated[bool, typer.Option(help="Show keywords and, for each word, the share of the video.")] = False,
+    overrides: Overrides = [],  # noqa: B006
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a video on standard output.")] = False,
+) -> None:
+    """Caption videos with a trained model."""
+    from fewcap.captions import caption_files
+
+    failed = False
+    for row in caption_files(videos, model, n_best=n_best, overrides=overrides):
+        failed |= "error" in row
+        if as_json:
+            print(json.dumps(row, ensure_ascii=False), flush=True)
+        elif "error" in row:
+            print(f"fewcap: {row['error']}", file=sys.stderr)
+        else:
+            _print_caption(row, explain=explain)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def score(
+    predictions: Annotated[Path, typer.Argument(help="Captions: COCO JSON, JSONL or CSV.", show_default=False)],
+    references: Annotated[Path, typer.Argument(help="References: COCO JSON, JSONL or CSV.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Score captions against references: BLEU, METEOR, ROUGE-L, CIDEr-D. Needs no project."""
+    from fewcap.core.config.score import ScoreConfig
+    from fewcap.evaluation.score import score as score_files
+
+    _answer(score_files(predictions, references, ScoreConfig()), as_json)
+
+
+@app.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(help="An artefact folder or a project folder.", show_default=False)],
+    verify: Annotated[bool, typer.Option(help="Compare every file with its hash.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is in an artefact folder or a project."""
+    from fewcap.inspection import inspect as inspect_folder
+
+    _answer(inspect_folder(folder, verify=verify), as_json)
+
+
+def main() -> NoReturn:
+    """The entry point: a user's mistake is a sentence and an exit code, never a traceback."""
+    import click
+
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except FewcapError as error:
+        _fail(str(error), error.exit_code)
+    except click.exceptions.Abort:
+        _fail("stopped.", 130)
+    except KeyboardInterrupt:
+        _fail("stopped; run the same command again to go on where it was.", 130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of our output went away, for example `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except MemoryError:
+        _fail("out of memory; lower train.batch_size or features.batch, or use a machine with more memory.", 1)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"fewcap: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _stage(name: str, folder: Path, overrides: list[str], as_json: bool) -> None:
+    from fewcap import pipeline
+
+    project = pipeline.Project.open(folder, overrides)
+    manifest = pipeline.run(project, until=name)
+    _answer({"stage": manifest.kind, "counts": manifest.counts}, as_json)
+
+
+def _answer(facts: Any, as_json: bool) -> None:
+    if hasattr(facts, "to_json"):
+        facts = facts.to_json() if as_json else facts
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False, indent=1))
+        return
+    from fewcap.display import show
+
+    show(facts)
+
+
+def _print_caption(row: dict[str, Any], *, explain: bool) -> None:
+    print(f"{row['video']}\t{row['caption']}")
+
+
+class _LineFormatter(logging.Formatter):
+    """Plain lines; warnings and errors say what they are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
+        return prefix + record.getMessage()
