@@ -158,6 +158,28 @@ def inspect(
     _answer(inspect_folder(folder, verify=verify), as_json)
 
 
+@app.command()
+def config(
+    project: Annotated[Path | None, typer.Argument(help="A project folder; the defaults without one.")] = None,
+    overrides: Overrides = [],  # noqa: B006
+    markdown: Annotated[bool, typer.Option(help="As Markdown tables (docs/configuration.md).")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show every setting with its value and its explanation."""
+    from fewcap.core.config import load_config
+    from fewcap.core.config.describe import as_markdown, settings
+    from fewcap.pipeline import Project
+
+    loaded = Project.open(project, overrides).config if project is not None else load_config(None, overrides)
+    if markdown:
+        print(as_markdown(loaded), end="")
+    elif as_json:
+        print(json.dumps(loaded.model_dump(mode="json"), indent=1))
+    else:
+        for setting in settings(loaded):
+            print(f"{setting.key}={setting.value}\n    {setting.explanation}")
+
+
 def main() -> NoReturn:
     """The entry point: a user's mistake is a sentence and an exit code, never a traceback."""
     import click
