@@ -1,0 +1,92 @@
+"""CIDEr-D as coco-caption computes it (its ``Cider`` class is CIDEr-D: clipped counts and a length penalty)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewcap.evaluation.ngrams import MAX_N, GramCounts, ReferenceSet, matching, pair, sum_by
+from fewcap.evaluation.ptb import tokenise
+
+Floats = NDArray[np.float64]
+
+SIGMA = 6.0
+
+
+class CiderD:
+    """CIDEr-D against fixed references: build once, score many runs of captions."""
+
+    def __init__(self, references: ReferenceSet) -> None:
+        self.references = references
+        self._log_items = np.log(float(max(1, len(references))))
+        counts = len(references.lengths)
+        self._weights = [self._log_items - np.log(np.maximum(1.0, df)) for df in references.document_frequency]
+        self._norms = [self._norm(grams, n, counts) for n, grams in enumerate(references.grams)]
+
+    @classmethod
+    def of(cls, references: Mapping[str, Sequence[str]]) -> CiderD:
+        """From captions as people write them."""
+        return cls(ReferenceSet({key: [tokenise(caption) for caption in group] for key, group in references.items()}))
+
+    def _weight(self, n: int, gram: NDArray[np.int64]) -> Floats:
+        """Inverse document frequency; n-grams that no reference has count as if one item had them."""
+        known = self._weights[n]
+        if not len(known):
+            return np.full(len(gram), self._log_items)
+        return np.where(gram < len(known), known[np.minimum(gram, len(known) - 1)], self._log_items)
+
+    def _norm(self, grams: GramCounts, n: int, sentences: int) -> Floats:
+        squares = (grams.count * self._weight(n, grams.gram)) ** 2
+        return np.sqrt(sum_by(grams.owner, squares, sentences))
+
+    def tokenised_scores(self, hypotheses: Sequence[str]) -> Floats:
+        """A score of 0 to 10 an item, as coco-caption gives it, for tokenised captions in the references' order."""
+        references = self.references
+        if not hypotheses:
+            return np.zeros(0)
+        grams, lengths = references.counts_of(hypotheses)
+        item = references.item_of
+        # coco-caption takes the number of bigrams for the length.
+        delta = np.maximum(0, lengths - 1)[item] - np.maximum(0, references.lengths - 1)
+        penalty = np.exp(-(delta.astype(np.float64) ** 2) / (2 * SIGMA**2))
+        similarity = np.zeros(len(item))
+        for n in range(MAX_N):
+            of_reference = references.grams[n]
+            own = matching(pair(item[of_reference.owner], of_reference.gram), grams[n].keys, grams[n].count)
+            shared = np.flatnonzero(own)
+            weight = self._weight(n, of_reference.gram[shared])
+            count = of_reference.count[shared]
+            product = np.minimum(own[shared], count) * weight * (count * weight)
+            dot = sum_by(of_reference.owner[shared], product, len(item))
+            norm = self._norm(grams[n], n, len(hypotheses))[item] * self._norms[n]
+            similarity += np.divide(dot, norm, out=dot.copy(), where=norm != 0) * penalty
+        return 10.0 * sum_by(item, similarity, len(references)) / MAX_N / references.sizes
+
+    def scores(self, hypotheses: Mapping[str, str]) -> dict[str, float]:
+        """CIDEr-D × 100 of every item."""
+        tokenised = [tokenise(caption) for caption in self.references.align(hypotheses)]
+        return dict(zip(self.references.ids, (100.0 * self.tokenised_scores(tokenised)).tolist(), strict=True))
+
+    def __call__(self, hypotheses: Mapping[str, str]) -> float:
+        """CIDEr-D × 100 of the whole set."""
+        values = self.scores(hypotheses)
+        return sum(values.values()) / len(values) if values else 0.0
+
+
+class CiderMetric:
+    """The ``CaptionMetric`` for training: keeps the last references prepared, so that each validation is fast."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Mapping[str, Sequence[str]], CiderD] | None = None
+
+    def __call__(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
+        if self._last is None or (self._last[0] is not references and self._last[0] != references):
+            self._last = references, CiderD.of(references)
+        return self._last[1](hypotheses)
+
+
+def cider_d(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
+    """CIDEr-D × 100 of captions against references."""
+    return CiderD.of(references)(hypotheses)
