@@ -83,7 +83,7 @@ def test_docs_list_every_setting(fewcap: Run, repo: Path) -> None:
 BAD_COMMANDS = [
     # arguments, exit code, what the sentence must name
     (["frobnicate"], 2, "frobnicate"),
-    (["run"], 2, "PROJECT"),
+    (["run"], 2, "project"),
     (["run", "nowhere"], 2, "nowhere: not a project folder"),
     (["run", "project", "--until", "trian"], 2, "Did you mean 'train'?"),
     (["run", "project", "--set", "train.epohs=3"], 2, "Did you mean 'epochs'?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fewcap import __version__
-from fewcap.core.errors import FewcapError, UsageError
+from fewcap.core.errors import FewcapError
 
 app = typer.Typer(
     help="Video captioning from one to three captions a video.",
@@ -180,27 +180,27 @@ def config(
             print(f"{setting.key}={setting.value}\n    {setting.explanation}")
 
 
+class _Stopped(BaseException):
+    """Ctrl-C or a polite kill. Not an Exception: nothing that copes with one bad video may swallow it."""
+
+
+def _stop(signal_number: int, frame: Any) -> NoReturn:
+    raise _Stopped
+
+
 def main() -> NoReturn:
     """The entry point: a user's mistake is a sentence and an exit code, never a traceback."""
-    import click
-
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        app()
     except FewcapError as error:
         _fail(str(error), error.exit_code)
-    except click.exceptions.Abort:
-        _fail("stopped.", 130)
-    except KeyboardInterrupt:
+    except _Stopped:
         _fail("stopped; run the same command again to go on where it was.", 130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output went away, for example `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except MemoryError:
         _fail("out of memory; lower train.batch_size or features.batch, or use a machine with more memory.", 1)
+    sys.exit(0)
 
 
 def _fail(message: str, code: int) -> NoReturn:
