@@ -58,10 +58,10 @@ class Media:
         """Videos that the first matching name may mean, the best first: a path, a name, a stem, whatever its case."""
         for name in names:
             plain = name.replace("\\", "/").strip()
-            stem, suffix = os.path.splitext(plain)
+            suffix = PurePosixPath(plain).suffix
             spellings = [plain, plain.removeprefix("./"), PurePosixPath(plain).name]
             if suffix.lower() in VIDEO_SUFFIXES:  # the file may have been converted to another format
-                spellings += [stem, PurePosixPath(stem).name]
+                spellings += [plain.removesuffix(suffix), PurePosixPath(plain).stem]
             for spelling in [*spellings, *(f"\0{spelling.lower()}" for spelling in spellings)]:
                 if found := self._by_name.get(spelling):
                     return found
@@ -75,9 +75,9 @@ class Media:
         names = {source.id, PurePosixPath(source.id).name}
         if source.path is not None and place is not None:
             relative = source.path.relative_to(place).as_posix()
-            names |= {relative, source.path.name, os.path.splitext(relative)[0]}
+            names |= {relative, source.path.name}
             if source.path.is_file():
-                names.add(source.path.stem)
+                names |= {relative.removesuffix(source.path.suffix), source.path.stem}
         for name in sorted(names | {f"\0{name.lower()}" for name in names}):
             self._by_name[name].append(source)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import tarfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from fewcap.core.config.data import DataConfig
@@ -17,6 +16,7 @@ from fewcap.core.store import Manifest, Stage, Workspace, read_json, read_jsonl,
 from fewcap.core.types import SPLITS, Split, VideoItem
 from fewcap.data import folder, msrvtt, msvd, synthetic, vatex
 from fewcap.data.annotations import AnnotatedVideo, Annotations, Problems
+from fewcap.data.archives import unpack
 from fewcap.data.choose import RULE, choose_sentences, noisy_sentences, seeded_split
 from fewcap.data.media import Media, Source, listing_hash
 from fewcap.data.packed import PackedFeatures
@@ -138,17 +138,17 @@ def _build(workspace: Workspace, config: DataConfig, seed: int) -> dict[str, Any
             f"{_named([*places, *([config.packed_features] if config.packed_features else [])])}; "
             f"for example '{next(iter(annotations.videos))}'."
         )
-    paths = dict(_unpacked(workspace, found))
+    unpacked = unpack(workspace, FRAMES, [(video.id, source) for video, source in found])
+    paths = {video.id: unpacked.get(video.id, source.path) for video, source in found}
     hashes = _without_broken(workspace, found, paths, problems, decode=config.source != "synthetic")
     videos = {video.id: video for video, _ in found}
     if not videos:
-        raise FewcapError(
-            f"{_named(places)}: no file is a video that can be decoded; first: {problems.of_kind('not_a_video')[0].value}."
-        )
+        first = problems.of_kind("not_a_video")[0].value
+        raise FewcapError(f"{_named(places)}: no file is a video that can be decoded; the first one: {first}.")
     splits = _splits(list(videos.values()), config, seed, problems)
     rows = _rows(workspace, videos, splits, paths, hashes, config, problems)
     workspace.write_jsonl(VIDEOS, rows)
-    workspace.write_jsonl(PROBLEMS, problems.rows())
+    workspace.write_jsonl(PROBLEMS, _portable(problems.rows(), config))
     workspace.write_json(SOURCES, _sources(config))
     _report(rows, problems)
     return {
@@ -197,30 +197,6 @@ def locate(annotations: Annotations, media: Media, *, ids_from_files: bool) -> l
             place = source.path or source.archive or (media.packed.path if media.packed else source.id)
             problems.add("video_without_caption", str(place), source.id, "left out")
     return list(found.values())
-
-
-def _unpacked(
-    workspace: Workspace, found: Sequence[tuple[AnnotatedVideo, Source]]
-) -> Iterator[tuple[str, Path | None]]:
-    """Where each video is; images of tar files are written out first."""
-    by_archive: dict[Path, dict[str, str]] = {}
-    for video, source in found:
-        if source.archive is None:
-            yield video.id, source.path
-            continue
-        targets = by_archive.setdefault(source.archive, {})
-        for member in source.members:
-            targets[member] = f"{FRAMES}/{video.id}/{PurePosixPath(member).name}"
-        yield video.id, workspace.path(f"{FRAMES}/{video.id}")
-    for path, targets in by_archive.items():
-        with tarfile.open(path) as archive:
-            for entry in archive:
-                name = targets.get(entry.name)
-                if name is None or workspace.exists(name):
-                    continue
-                content = archive.extractfile(entry)
-                assert content is not None  # only regular files were listed
-                workspace.write_bytes(name, content.read())
 
 
 def _without_broken(
@@ -319,6 +295,16 @@ def _sources(config: DataConfig) -> dict[str, Any]:
         "captions": [path.name for path in config.captions],
         "packed_features": {"path": str(packed), "sha256": sha256_file(packed)} if packed is not None else None,
     }
+
+
+def _portable(rows: list[dict[str, str]], config: DataConfig) -> list[dict[str, str]]:
+    """Problems with the names of files instead of their full paths, which say nothing on another machine."""
+    names = {str(path): path.name for path in config.captions}
+    names |= {f"{place}/": "" for place in config.videos}
+    for row in rows:
+        for path, name in names.items():
+            row["where"] = row["where"].replace(path, name)
+    return rows
 
 
 def _report(rows: Sequence[Mapping[str, Any]], problems: Problems) -> None:

@@ -60,7 +60,7 @@ def _fault_of_file(path: Path) -> str | None:
     import av
 
     try:
-        if os.path.getsize(path) == 0:
+        if path.stat().st_size == 0:
             return "the file is empty"
         with av.open(str(path), metadata_errors="ignore") as container:
             if not container.streams.video:

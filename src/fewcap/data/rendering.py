@@ -51,7 +51,7 @@ def _by_workers(shares: Sequence[Sequence[tuple[Scene, Path]]], stack: ExitStack
     crew: list[tuple[subprocess.Popen[str], IO[str]]] = []
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     for share in shares:
-        complaints = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+        complaints = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))  # noqa: SIM115
         worker = subprocess.Popen(
             [sys.executable, "-m", "fewcap.data.rendering"],
             stdin=subprocess.PIPE,
