@@ -67,7 +67,8 @@ def prepare(project: Project) -> Manifest:
     """Reads videos and captions, chooses the sentences that exist, lists what is wrong with the data."""
     from fewcap.data.prepare import prepare as prepare_stage
 
-    return prepare_stage(project.data, project.config.data, seed=project.config.seed, base=project.folder)
+    config = project.config.data.relative_to(project.folder.absolute())
+    return prepare_stage(project.data, config, seed=project.config.seed)
 
 
 def extract(project: Project) -> Manifest:
