@@ -145,7 +145,7 @@ def _build(workspace: Workspace, config: DataConfig, seed: int) -> dict[str, Any
     if not videos:
         first = problems.of_kind("not_a_video")[0].value
         raise FewcapError(f"{_named(places)}: no file is a video that can be decoded; the first one: {first}.")
-    splits = _splits(list(videos.values()), config, seed, problems)
+    splits = assign_splits(list(videos.values()), config, seed, problems)
     rows = _rows(workspace, videos, splits, paths, hashes, config, problems)
     workspace.write_jsonl(VIDEOS, rows)
     workspace.write_jsonl(PROBLEMS, _portable(problems.rows(), config))
@@ -223,7 +223,9 @@ def _without_broken(
     return {video.id: probed[video.id].sha256 if video.id in probed else None for video, _ in found}
 
 
-def _splits(videos: Sequence[AnnotatedVideo], config: DataConfig, seed: int, problems: Problems) -> dict[str, Split]:
+def assign_splits(
+    videos: Sequence[AnnotatedVideo], config: DataConfig, seed: int, problems: Problems
+) -> dict[str, Split]:
     """The stated splits; a seeded one when none is stated, and validation out of training when only that is missing."""
     stated = {video.id: video.split for video in videos if video.split is not None}
     if config.split == "seeded" or not stated:
