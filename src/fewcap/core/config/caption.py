@@ -2,8 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import Field, model_validator
+
 from fewcap.core.config.base import Section
 
 
 class CaptionConfig(Section):
     """How captions are decoded."""
+
+    method: Literal["beam", "sample"] = Field("beam", description="Beam search, or sampling for diverse captions.")
+    beam: int = Field(5, gt=0, description="Rows of the beam; 1 is greedy.")
+    length_penalty: float = Field(
+        1.0, ge=0, description="A caption scores its log-probability / length^length_penalty; larger favours longer ones."
+    )
+    block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
+    alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")
+    samples: int = Field(5, gt=0, description="Sampled captions of a video.")
+    temperature: float = Field(1.0, gt=0, description="Sampling: below 1 is safer, above 1 more diverse.")
+    top_p: float = Field(0.9, gt=0, le=1, description="Sampling: from the likeliest words with this total probability.")
+    batch: int = Field(64, gt=0, description="Videos decoded together.")
+    seed: int = Field(0, ge=0, description="Seeds sampling.")
+    device: str = Field("auto", description="A torch device; auto takes a GPU when there is one.")
+    threads: int | None = Field(None, gt=0, description="CPU threads; the default is torch's own choice.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CaptionConfig:
+        rows = self.beam if self.method == "beam" else self.samples
+        name = "beam" if self.method == "beam" else "samples"
+        if self.alternatives > rows and "alternatives" in self.model_fields_set:
+            raise ValueError(f"alternatives={self.alternatives} but {name}={rows}; raise {name} or lower alternatives.")
+        return self

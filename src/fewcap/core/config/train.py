@@ -2,8 +2,164 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
 from fewcap.core.config.base import Section
+
+
+class ModelConfig(Section):
+    """The captioner of section 3.3; every published ingredient is a switch."""
+
+    width: int = Field(384, gt=0, description="d, the width of every layer (the paper: 768).")
+    heads: int = Field(8, gt=0, description="Attention heads.")
+    video_blocks: int = Field(1, ge=0, description="L, blocks of the object and of the joint transformer.")
+    keyword_blocks: int = Field(1, ge=0, description="L', blocks of the keyword refiner.")
+    decoder_blocks: int = Field(2, gt=0, description="L'', blocks of the sentence decoder.")
+    expansion: int = Field(2, gt=0, description="Inner width of a feed-forward network, in multiples of d.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Dropout of embeddings, attentions and feed-forward networks.")
+    frames: int = Field(20, gt=0, description="N, appearance and motion vectors taken evenly from a video.")
+    objects: int = Field(20, gt=0, description="N_obj, object vectors taken evenly from a video.")
+    max_words: int = Field(20, gt=1, description="len_s, longer captions are cut.")
+    object_joint: bool = Field(
+        True, description="Object and joint transformer (OJT); off: features are concatenated and projected."
+    )
+    keyword_refiner: bool = Field(
+        True, description="Keyword refiner (KR); off: the decoder attends to bare keyword embeddings."
+    )
+    fusion: Literal["gated", "concatenation", "none"] = Field(
+        "gated", description="How the decoder joins video and keywords; 'none' is the vanilla decoder without keywords."
+    )
+    decoder: Literal["autoregressive", "parallel"] = Field(
+        "autoregressive", description="Word by word, or all positions at once as the paper's text has it."
+    )
+    decoder_residual: bool = Field(
+        True, description="Adds the input of a decoder block to its fused attentions; equation 6 has no such path."
+    )
+    anchor: bool = Field(
+        True, description="The video-text model's guess of the video's sentence is one more video vector (beyond the paper)."
+    )
+    tie_words: bool = Field(True, description="The word classifier shares the word embeddings.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ModelConfig:
+        if self.width % self.heads:
+            raise ValueError(
+                f"model.width={self.width} is not a multiple of model.heads={self.heads}; change one of them."
+            )
+        return self
+
+
+class VocabularyConfig(Section):
+    """Which words the captioner knows."""
+
+    min_count: int = Field(2, ge=1, description="A word is known when it occurs at least this often.")
+    count_pseudo: bool = Field(True, description="Occurrences in pseudo sentences count too.")
+    max_warmup_words: int = Field(
+        3000, ge=0, description="With a text warm-up, this many of its most frequent words are known as well."
+    )
+
+
+class VideoTextConfig(Section):
+    """The two-tower model: features on one side, the frozen sentence encoder on the other."""
+
+    encoder: str = Field("minilm", description="Sentence encoder: 'minilm', or a folder or hub name of an SBERT.")
+    ridge: float = Field(1.0, gt=0, description="Penalty of the ridge regression that maps features to sentences.")
+    steps: int = Field(0, ge=0, description="Steps of InfoNCE that refine the map.")
+    batch: int = Field(256, gt=1, description="Pairs a step.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Dropout on the pooled features in these steps.")
+    temperature: float = Field(0.07, gt=0, description="Temperature of InfoNCE.")
+    learning_rate: float = Field(5e-4, gt=0, description="Learning rate of AdamW in these steps.")
+
+
+class KeywordConfig(Section):
+    """The keywords that the model is given."""
+
+    count: int = Field(8, gt=0, description="N_word, the number of keywords (the paper: 4, 5 or 7).")
+    source: Literal["retrieved", "own", "mixed"] = Field(
+        "mixed", description="Training keywords: retrieved as for a new video, of the sentence itself, or both."
+    )
+    own_start: float = Field(0.5, ge=0, le=1, description="Mixed: share of own keywords in the first epoch.")
+    own_end: float = Field(0.0, ge=0, le=1, description="Mixed: share of own keywords in the last epoch.")
+    drop: float = Field(0.2, ge=0, lt=1, description="In training, each keyword is left out with this probability.")
+    neighbours: int = Field(20, gt=0, description="Sentences retrieved for a video.")
+    temperature: float = Field(0.05, gt=0, description="Similarities become weights by a softmax at this temperature.")
+    folds: int = Field(
+        5, ge=1, description="Training videos retrieve by two-tower models that have not seen them, in this many folds."
+    )
+
+
+class WarmupConfig(Section):
+    """Learning language before video: keywords of a corpus sentence in, the sentence out (beyond the paper)."""
+
+    source: Literal["none", "shipped", "corpus"] = Field(
+        "none", description="No warm-up, the weights shipped with fewcap, or a warm-up on the files of `corpus`."
+    )
+    corpus: tuple[Path, ...] = Field((), description="Text files, one sentence a line, .gz allowed.")
+    max_sentences: int = Field(150_000, gt=0, description="Sentences taken from the corpus.")
+    max_words: int = Field(14, gt=0, description="Longer sentences of the corpus are left out.")
+    words: int = Field(6000, gt=0, description="Vocabulary of the warm-up: its most frequent words.")
+    bank: int = Field(8000, gt=0, description="Sentences of the corpus among which it retrieves.")
+    epochs: int = Field(1, gt=0, description="Passes over the sentences.")
+    batch: int = Field(128, gt=0, description="Sentences a step.")
+    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of AdamW.")
+    own_keywords: float = Field(0.3, ge=0, le=1, description="Share of sentences that see their own keywords.")
+    closeness: tuple[float, float] = Field(
+        (0.3, 0.8), description="Least and largest cosine of a sentence and the disturbed anchor that stands for it."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> WarmupConfig:
+        if (self.source == "corpus") != bool(self.corpus):
+            raise ValueError(
+                f"warmup.source='{self.source}' with {len(self.corpus)} files in warmup.corpus: "
+                "name files for source 'corpus', and only then."
+            )
+        return self
 
 
 class TrainConfig(Section):
     """The captioner and its training."""
+
+    model: ModelConfig = Field(default_factory=ModelConfig, description="The network.")
+    vocabulary: VocabularyConfig = Field(default_factory=VocabularyConfig, description="The known words.")
+    keywords: KeywordConfig = Field(default_factory=KeywordConfig, description="The keywords.")
+    videotext: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")
+    warmup: WarmupConfig = Field(default_factory=WarmupConfig, description="The text warm-up.")
+
+    epochs: int = Field(35, gt=0, description="Passes over the training videos at most.")
+    batch: int = Field(64, gt=0, description="Videos an optimiser step.")
+    accumulate: int = Field(1, gt=0, description="Splits the videos of a step into this many parts to save memory.")
+    sentences_per_video: int = Field(1, gt=0, description="Ground-truth sentences drawn from each video in an epoch.")
+    pseudo_per_video: int = Field(1, ge=0, description="Pseudo sentences drawn from each video in an epoch.")
+    optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam couples weight decay to the gradient.")
+    learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate (the paper: 1e-4).")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay (the paper: 0.5).")
+    warmup_steps: int = Field(50, ge=0, description="Optimiser steps of linear warm-up; a cosine to zero follows.")
+    clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Label smoothing of the sentence loss.")
+    pseudo_weight: float = Field(0.5, ge=0, description="Weight of a pseudo sentence beside a ground-truth one.")
+    word_loss: Literal["off", "pseudo", "all"] = Field(
+        "pseudo", description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9)."
+    )
+    word_loss_weight: float = Field(1.0, ge=0, description="Weight of the word loss.")
+    frame_drop: float = Field(0.2, ge=0, lt=1, description="In training, each frame is left out with this probability.")
+    average: float = Field(0.99, ge=0, lt=1, description="Decay of the running average of the weights, per step.")
+    patience: int = Field(5, gt=0, description="Stops after so many checks without a better smoothed score.")
+    smooth: int = Field(3, gt=0, description="The score that stops is the mean of so many checks.")
+    validate_from: int = Field(1, gt=0, description="The first epoch with a check on validation.")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="bfloat16 autocast where the hardware has it, or as named."
+    )
+    device: str = Field("auto", description="A torch device; auto takes a GPU when there is one.")
+    threads: int | None = Field(None, gt=0, description="CPU threads; the default is torch's own choice.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainConfig:
+        if self.accumulate > self.batch:
+            raise ValueError(f"accumulate={self.accumulate} parts of batch={self.batch} videos; lower `accumulate`.")
+        if self.word_loss != "off" and not self.model.keyword_refiner and self.model.fusion == "none":
+            object.__setattr__(self, "word_loss", "off")  # no keywords in the model: nothing to draw
+        return self

@@ -1,0 +1,124 @@
+"""From encoded videos to sentences: the model as a decoder over word numbers, with or without its cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fewcap.captioning.decode import NEVER, Hypothesis, beam_search, sample
+from fewcap.captioning.model import CaptionModel, KeywordBatch, Memory, VideoBatch
+from fewcap.core.config.caption import CaptionConfig
+from fewcap.text.vocabulary import BOS, EOS
+
+
+class CachedDecoder:
+    """The autoregressive model one word at a time; what it has computed for earlier words is kept."""
+
+    def __init__(self, model: CaptionModel, memory: Memory) -> None:
+        self.model = model
+        self.state = model.start(memory)
+
+    def step(self, words: Tensor) -> Tensor:
+        logits, _ = self.model.step(self.state, words.unsqueeze(1))
+        return logits[:, 0].log_softmax(-1)
+
+    def select(self, rows: Tensor) -> None:
+        self.state.select(rows)
+
+
+class UncachedDecoder:
+    """The same answers by decoding every sentence from its start again: the measure of the cached one."""
+
+    def __init__(self, model: CaptionModel, memory: Memory) -> None:
+        self.model, self.memory = model, memory
+        self.history: Tensor | None = None  # [M, words so far]
+
+    def step(self, words: Tensor) -> Tensor:
+        fresh = words.unsqueeze(1)
+        self.history = fresh if self.history is None else torch.cat([self.history, fresh], 1)
+        logits, _ = self.model.step(self.model.start(self.memory), self.history)
+        return logits[:, -1].log_softmax(-1)
+
+    def select(self, rows: Tensor) -> None:
+        assert self.history is not None
+        self.history = self.history[rows]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The captions of one video, best first, and the video's share in each word of the first."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    video_share: tuple[float, ...]
+
+
+@torch.inference_mode()
+def generate(
+    model: CaptionModel, video: VideoBatch, keywords: KeywordBatch | None, config: CaptionConfig
+) -> list[Generated]:
+    """Decodes the videos of a batch."""
+    model.eval()
+    memory = model.remember(video, keywords)
+    part = memory.video or memory.keywords
+    assert part is not None
+    videos, device = len(part.mask), part.states.device
+    if model.config.decoder == "parallel":
+        return _parallel(model, memory)
+    decoder = CachedDecoder(model, memory)
+    if config.method == "beam":
+        found = beam_search(
+            decoder,
+            videos,
+            beam=config.beam,
+            max_words=model.config.max_words,
+            length_penalty=config.length_penalty,
+            block_repeats=config.block_repeats,
+            device=device,
+        )
+    else:
+        found = sample(
+            decoder,
+            videos,
+            count=config.samples,
+            max_words=model.config.max_words,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            generator=torch.Generator(device).manual_seed(config.seed),
+            device=device,
+        )
+    shares = video_shares(model, memory, [hypotheses[0].words for hypotheses in found])
+    return [
+        Generated(tuple(hypotheses[: config.alternatives]), share)
+        for hypotheses, share in zip(found, shares, strict=True)
+    ]
+
+
+def video_shares(model: CaptionModel, memory: Memory, captions: list[tuple[int, ...]]) -> list[tuple[float, ...]]:
+    """The gate's mean at each word of one caption a video."""
+    part = memory.video or memory.keywords
+    assert part is not None
+    width = max(len(words) for words in captions)
+    inputs = torch.full((len(captions), width + 1), EOS, dtype=torch.long, device=part.states.device)
+    inputs[:, 0] = BOS
+    for row, words in enumerate(captions):
+        inputs[row, 1 : len(words) + 1] = torch.tensor(words)
+    _, share = model.step(model.start(memory), inputs[:, : max(width, 1)])
+    return [tuple(row[: len(words)]) for row, words in zip(share.tolist(), captions, strict=True)]
+
+
+def _parallel(model: CaptionModel, memory: Memory) -> list[Generated]:
+    """The largest entry of each row of P, up to the first EOS."""
+    logits, share = model.decode_parallel(model.start(memory))
+    log_probs = logits.float().log_softmax(-1)
+    log_probs[:, :, list(NEVER)] = float("-inf")
+    values, words = log_probs.max(-1)
+    captions = []
+    for row, numbers in enumerate(words.tolist()):
+        length = numbers.index(EOS) if EOS in numbers else len(numbers)
+        counted = min(length + 1, len(numbers))
+        value = values[row, :counted].sum().item()
+        hypothesis = Hypothesis(tuple(numbers[:length]), value, value / counted)
+        captions.append(Generated((hypothesis,), tuple(share[row, :length].tolist())))
+    return captions

@@ -1,0 +1,243 @@
+"""The training loop: optimiser steps, averaged weights, checks on validation, exact checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from fewcap.captioning.losses import sentence_loss, word_loss
+from fewcap.captioning.model import CaptionModel
+from fewcap.captioning.ranks import Ranks
+from fewcap.captioning.trainset import Batch, TrainingSet
+from fewcap.core.config.train import TrainConfig
+from fewcap.core.progress import progress
+from fewcap.core.store import Workspace
+
+log = logging.getLogger("fewcap.train")
+
+CHECKPOINT = "scratch/checkpoint.safetensors"
+CHECKPOINT_SECONDS = 20.0  # at most this much work is lost, and little time goes into writing
+
+Row = dict[str, float | int | None]
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    """bfloat16 where asked for, or where the hardware computes in it."""
+    if precision == "auto":
+        fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bfloat16(device)
+        precision = "bfloat16" if fast else "float32"
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def _cpu_has_bfloat16(device: torch.device) -> bool:
+    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Matrices decay; biases, norms and embeddings of positions do not."""
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return kind(groups, lr=config.learning_rate, betas=(0.9, 0.98))
+
+
+def learning_rate(step: int, steps: int, config: TrainConfig) -> float:
+    """Linear warm-up, then a cosine to zero."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    done = (step - config.warmup_steps) / max(steps - config.warmup_steps, 1)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+class Trainer:
+    """A model under training; ``best`` holds the averaged weights of the best epoch so far."""
+
+    def __init__(
+        self,
+        model: CaptionModel,
+        data: TrainingSet,
+        config: TrainConfig,
+        *,
+        device: torch.device,
+        ranks: Ranks | None = None,
+        workspace: Workspace | None = None,
+    ) -> None:
+        self.model, self.data, self.config, self.device = model.to(device), data, config, device
+        self.ranks, self.workspace = ranks or Ranks(), workspace
+        self.averaged = copy.deepcopy(self.model).eval()
+        self.best = self.averaged.state_dict()
+        self.optimizer = make_optimizer(self.model, config)
+        self.history: list[Row] = []
+        self.step = 0
+        self._saved = time.monotonic()
+
+    def fit(
+        self,
+        validate: Callable[[CaptionModel], float] | None,
+        report: Callable[[Row], None] = lambda row: None,
+    ) -> None:
+        """Trains from where the checkpoint stands until the epochs or the patience run out."""
+        self._resume()
+        with progress("train", self.config.epochs, "epochs") as bar:
+            bar.advance(len(self.history))
+            while len(self.history) < self.config.epochs and not self._stalled():
+                row = self._epoch(len(self.history))
+                if validate is not None and row["epoch"] >= self.config.validate_from:  # type: ignore[operator]
+                    row["score"] = self.ranks.share(validate(self.averaged) if self.ranks.first else None)
+                self.history.append(row)
+                self._keep_best(row)
+                if self.ranks.first:
+                    report(row)
+                score = row["score"]
+                bar.advance(1, note=f"loss {row['loss']:.3f}" + ("" if score is None else f", CIDEr-D {score:.1f}"))
+                self._save()
+
+    def _epoch(self, epoch: int) -> Row:
+        self.model.train()
+        sums = torch.zeros(4, device=self.device)  # sentence loss, its weight, word loss, its weight
+        rate = 0.0
+        for batches in self.data.epoch(epoch, part=self.ranks.rank, parts=self.ranks.count):
+            rate = learning_rate(self.step, self.config.epochs * self.data.steps, self.config)
+            sums += self._step(batches, rate)
+        sentence, word = (float(sums[i] / sums[i + 1].clamp(min=1e-9)) for i in (0, 2))
+        return {
+            "epoch": epoch + 1,
+            "loss": sentence + self.config.word_loss_weight * word,
+            "sentence_loss": sentence,
+            "word_loss": word if float(sums[3]) else None,
+            "learning_rate": rate,
+            "own_keywords": self.data.own_share(epoch),
+            "score": None,
+            "smoothed": None,
+        }
+
+    def _step(self, batches: list[Batch], rate: float) -> Tensor:
+        totals = torch.stack(
+            [
+                torch.stack([batch.weights.sum() for batch in batches]).sum() if batches else torch.tensor(0.0),
+                torch.stack([batch.word_weights.sum() for batch in batches]).sum() if batches else torch.tensor(0.0),
+            ]
+        ).to(self.device)
+        self.ranks.sum([totals])
+        sums = torch.zeros(4, device=self.device)
+        for batch in batches:
+            sums += self._backward(batch, totals)
+        for parameter in self.model.parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        self.ranks.sum([*gradients, sums])
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        decay = min(self.config.average, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.averaged.parameters()), list(self.model.parameters()), 1 - decay)
+        return sums
+
+    def _backward(self, batch: Batch, totals: Tensor) -> Tensor:
+        """Adds the gradient of one part; dividing by the whole step's weights makes the parts add up."""
+        config, device = self.config, self.device
+        weights, word_weights = batch.weights.to(device), batch.word_weights.to(device)
+        with autocast(config.precision, device):
+            output = self.model(batch.video.to(device), batch.keywords.to(device), batch.inputs.to(device))
+        targets = batch.targets.to(device)
+        if config.model.decoder == "parallel":
+            targets = nn.functional.pad(targets, (0, max(0, config.model.max_words - targets.shape[1])))
+            targets = targets[:, : config.model.max_words]
+        sentence = sentence_loss(output.logits, targets, weights, smoothing=config.label_smoothing)
+        loss = sentence / totals[0]
+        word = torch.zeros((), device=device)
+        if output.keyword_vector is not None and float(totals[1]):
+            word = word_loss(output.keyword_vector, batch.keyword_targets.to(device), word_weights)
+            loss = loss + config.word_loss_weight * word / totals[1]
+        loss.backward()  # type: ignore[no-untyped-call]
+        return torch.stack([sentence.detach(), weights.sum(), word.detach(), word_weights.sum()])
+
+    def _keep_best(self, row: Row) -> None:
+        """Smooths the score over the last checks: a single one swings too much to stop by."""
+        scores = [r["score"] for r in self.history if r["score"] is not None]
+        if row["score"] is not None:
+            recent = scores[-self.config.smooth :]
+            row["smoothed"] = sum(recent) / len(recent)
+            earlier = [r["smoothed"] for r in self.history[:-1] if r["smoothed"] is not None]
+            if earlier and row["smoothed"] <= max(earlier):
+                return
+        elif scores:
+            return
+        self.best = {name: weight.detach().clone() for name, weight in self.averaged.state_dict().items()}
+
+    def _stalled(self) -> bool:
+        smoothed = [row["smoothed"] for row in self.history if row["smoothed"] is not None]
+        if not smoothed:
+            return False
+        return len(smoothed) - 1 - smoothed.index(max(smoothed)) >= self.config.patience
+
+    # A checkpoint is one file, written atomically: weights, averages, optimiser, random state and the rows so far.
+
+    def _save(self) -> None:
+        if self.workspace is None or not self.ranks.first:
+            return
+        if time.monotonic() - self._saved < CHECKPOINT_SECONDS:
+            return
+        tensors: dict[str, Tensor] = {"random": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            tensors["random_cuda"] = torch.cuda.get_rng_state(self.device)
+        for part, weights in (("model", self.model.state_dict()), ("averaged", self.averaged.state_dict())):
+            tensors |= {f"{part}/{name}": weight for name, weight in weights.items()}
+        tensors |= {f"best/{name}": weight for name, weight in self.best.items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items()}
+        facts = {"history": self.history, "step": self.step}
+        self.workspace.write_tensors(CHECKPOINT, _owned(tensors), {"facts": json.dumps(facts)})
+        self._saved = time.monotonic()
+
+    def _resume(self) -> None:
+        held = None
+        if self.workspace is not None and self.ranks.first and self.workspace.exists(CHECKPOINT):
+            with safe_open(self.workspace.path(CHECKPOINT), framework="pt") as file:
+                held = ({name: file.get_tensor(name) for name in file.keys()}, file.metadata())  # noqa: SIM118
+        held = self.ranks.share(held)
+        if held is None:
+            return
+        tensors, metadata = held
+        facts = json.loads(metadata["facts"])
+        self.history, self.step = facts["history"], facts["step"]
+        self.model.load_state_dict(_part(tensors, "model"))
+        self.averaged.load_state_dict(_part(tensors, "averaged"))
+        self.best = {name: weight.to(self.device) for name, weight in _part(tensors, "best").items()}
+        states: dict[int, dict[str, Tensor]] = {}
+        for name, value in _part(tensors, "optimizer").items():
+            number, key = name.split("/")
+            states.setdefault(int(number), {})[key] = value
+        content = self.optimizer.state_dict()
+        self.optimizer.load_state_dict({"state": states, "param_groups": content["param_groups"]})
+        torch.set_rng_state(tensors["random"])
+        if "random_cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random_cuda"], self.device)
+        log.info("going on after epoch %d of %d", len(self.history), self.config.epochs)
+
+
+def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    return {name.removeprefix(part + "/"): value for name, value in tensors.items() if name.startswith(part + "/")}
+
+
+def _owned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Safetensors refuses tensors that share memory: tied weights are written twice."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

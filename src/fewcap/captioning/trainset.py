@@ -1,0 +1,181 @@
+"""The training set: what is known of each video, and which of it an epoch shows to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fewcap.captioning.batches import keyword_batch, sentence_batch, video_batch
+from fewcap.captioning.model import KeywordBatch, VideoBatch
+from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
+from fewcap.core.config.train import KeywordConfig, TrainConfig, VideoTextConfig
+from fewcap.core.types import VideoFeatures
+from fewcap.pseudo.videotext import fit_tower
+from fewcap.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A training sentence as numbers, with its own keywords."""
+
+    numbers: tuple[int, ...]
+    keywords: tuple[str, ...]
+    pseudo: bool
+
+
+@dataclass(frozen=True)
+class TrainingVideo:
+    """All that training may know of a video."""
+
+    id: str
+    truth: tuple[Sentence, ...]
+    pseudo: tuple[Sentence, ...]
+    retrieved: tuple[Keyword, ...]  # as for a new video: its own sentences are left out
+    anchor: np.ndarray  # [d_s], by a video-text model that has not seen the video
+    keyword_target: np.ndarray  # [d_s], the ground-truth keywords in the sentence encoder's space
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B videos with S rows each."""
+
+    video: VideoBatch
+    keywords: KeywordBatch  # [M, K]
+    inputs: Tensor  # [M, T]
+    targets: Tensor  # [M, T]
+    weights: Tensor  # [M], 0 fills up a video that has fewer sentences
+    word_weights: Tensor  # [M], of the word loss
+    keyword_targets: Tensor  # [M, d_s]
+
+
+def cross_fitted(
+    pooled: np.ndarray,
+    embeddings: np.ndarray,
+    video_of: np.ndarray,
+    bank: SentenceBank,
+    bank_embeddings: np.ndarray,
+    ids: Sequence[str],
+    keyword_config: KeywordConfig,
+    videotext_config: VideoTextConfig,
+    *,
+    seed: int,
+) -> tuple[np.ndarray, list[tuple[Keyword, ...]]]:
+    """Anchors [n, d_s] and keywords of the training videos as if they were new.
+
+    A map that has seen a video's sentence points at it even when that sentence is left out of the bank, so each fold
+    of the videos is served by a map learnt from the other folds. pooled [n, D]; embeddings [p, d_s] of ground-truth
+    sentences, video_of [p]; bank_embeddings [b, d_s] of the bank's sentences, raw.
+    """
+    folds = min(keyword_config.folds, len(ids))
+    fold_of = np.random.default_rng(seed).permutation(len(ids)) % folds
+    anchors = np.zeros((len(ids), embeddings.shape[1]), dtype=np.float32)
+    found: list[tuple[Keyword, ...]] = [()] * len(ids)
+    for fold in range(folds):
+        inside = np.flatnonzero(fold_of == fold)
+        others = np.flatnonzero(fold_of != fold) if folds > 1 else inside
+        place = np.full(len(ids), -1)
+        place[others] = np.arange(len(others))
+        pairs = place[video_of] >= 0
+        tower = fit_tower(pooled[others], embeddings[pairs], place[video_of[pairs]], videotext_config, seed=seed)
+        anchors[inside] = tower.videos(pooled[inside])
+        seen_by_tower = SentenceBank(bank.texts, bank.owners, bank.keywords, tower.texts(bank_embeddings))
+        scores = seen_by_tower.similarities(anchors[inside], exclude=[ids[i] for i in inside])
+        for i, row in zip(inside.tolist(), scores, strict=True):
+            found[i] = tuple(retrieve(bank, row, keyword_config))
+    return anchors, found
+
+
+class TrainingSet:
+    """Draws the batches of an epoch; the same seed and epoch always give the same batches."""
+
+    def __init__(
+        self,
+        videos: Sequence[TrainingVideo],
+        features: Mapping[str, VideoFeatures],
+        dims: Mapping[str, int],
+        vocabulary: Vocabulary,
+        config: TrainConfig,
+        *,
+        seed: int,
+    ) -> None:
+        self.videos, self.features, self.dims, self.vocabulary = videos, features, dims, vocabulary
+        self.config, self.seed = config, seed
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of an epoch."""
+        return -(-len(self.videos) // self.config.batch)
+
+    def own_share(self, epoch: int) -> float:
+        """Share of sentences that see their own keywords in this epoch (from 0)."""
+        keywords = self.config.keywords
+        if keywords.source != "mixed":
+            return float(keywords.source == "own")
+        done = epoch / max(self.config.epochs - 1, 1)
+        return keywords.own_start + (keywords.own_end - keywords.own_start) * done
+
+    def epoch(self, epoch: int, *, part: int = 0, parts: int = 1) -> Iterator[list[Batch]]:
+        """The steps of an epoch, each ``accumulate`` batches; ``part`` of ``parts`` processes sees its own videos."""
+        random = np.random.default_rng([self.seed, epoch])
+        order = random.permutation(len(self.videos))
+        pieces = self.config.accumulate * parts
+        for start in range(0, len(order), self.config.batch):
+            chosen = order[start : start + self.config.batch]
+            step_seed = int(random.integers(2**31))
+            # Every choice hangs on the video and the step, not on the piece that it falls into.
+            mine = [chosen[piece::pieces] for piece in range(part, pieces, parts)]
+            yield [self._batch(videos.tolist(), epoch, step_seed) for videos in mine if len(videos)]
+
+    def _batch(self, videos: list[int], epoch: int, step_seed: int) -> Batch:
+        config = self.config
+        own_share = self.own_share(epoch)
+        sources = [np.random.default_rng([step_seed, video]) for video in videos]
+        chosen = [self.videos[video] for video in videos]
+        drawn = [self._draw(video, random) for video, random in zip(chosen, sources, strict=True)]
+        rows = max(len(sentences) for sentences in drawn)
+        sentences, keywords, weights, targets = [], [], [], []
+        for video, own, random in zip(chosen, drawn, sources, strict=True):
+            for row in range(rows):
+                sentence = own[row % len(own)]
+                weight = 0.0 if row >= len(own) else config.pseudo_weight if sentence.pseudo else 1.0
+                sentences.append(sentence)
+                weights.append(weight)
+                targets.append(video.keyword_target)
+                words = self._own(sentence) if random.random() < own_share else video.retrieved
+                keywords.append(_dropped(words, config.keywords.drop, random))
+        inputs, outputs = sentence_batch([s.numbers for s in sentences], config.model.max_words)
+        hidden = np.stack([random.random(config.model.frames) < config.frame_drop for random in sources])
+        weight = torch.tensor(weights)
+        counted = torch.tensor([config.word_loss == "all" or s.pseudo for s in sentences])
+        return Batch(
+            video_batch(
+                [self.features[video.id] for video in chosen],
+                self.dims,
+                config.model,
+                anchors=np.stack([video.anchor for video in chosen]),
+                hidden=hidden,
+            ),
+            keyword_batch(keywords, self.vocabulary, config.keywords.count),
+            inputs,
+            outputs,
+            weight,
+            weight * counted * (config.word_loss != "off"),
+            torch.from_numpy(np.stack(targets)),
+        )
+
+    def _draw(self, video: TrainingVideo, random: np.random.Generator) -> list[Sentence]:
+        truth = random.permutation(len(video.truth))[: self.config.sentences_per_video]
+        pseudo = random.permutation(len(video.pseudo))[: self.config.pseudo_per_video]
+        return [video.truth[i] for i in truth] + [video.pseudo[i] for i in pseudo]
+
+    def _own(self, sentence: Sentence) -> Sequence[Keyword]:
+        return [Keyword(word, 1.0) for word in sentence.keywords[: self.config.keywords.count]]
+
+
+def _dropped(keywords: Sequence[Keyword], probability: float, random: np.random.Generator) -> list[Keyword]:
+    kept = random.random(len(keywords)) >= probability
+    return [keyword for keyword, keep in zip(keywords, kept, strict=True) if keep]
