@@ -70,14 +70,16 @@ def init_project(
         raise FewcapError(f"{captions} is a folder; name the captions file in it.")
     if not videos.exists():
         raise FewcapError(f"{videos}: there is no such folder of videos.")
-    config = DataConfig(
-        source="folder",
-        videos=(videos.absolute(),),
-        captions=(captions.absolute(),),
-        sentences=sentences,
-        video_column=video_column,
-        caption_column=caption_column,
-        split_column=split_column,
+    config = DataConfig.model_validate(
+        {
+            "source": "folder",
+            "videos": (videos.absolute(),),
+            "captions": (captions.absolute(),),
+            "sentences": sentences,
+            "video_column": video_column,
+            "caption_column": caption_column,
+            "split_column": split_column,
+        }
     )
     problems = Problems()
     columns = _columns(config)
