@@ -38,9 +38,7 @@ def video_batch(
         mask = torch.where(shown.any(1, keepdim=True), shown, mask)
     objects = object_mask = None
     if "objects" in dims:
-        objects, object_mask = pad_batch(
-            [_rows(video.objects, config.objects, dims["objects"]) for video in videos]
-        )
+        objects, object_mask = pad_batch([_rows(video.objects, config.objects, dims["objects"]) for video in videos])
         if not object_mask.any():
             objects = object_mask = None
     return VideoBatch(

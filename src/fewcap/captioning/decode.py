@@ -145,7 +145,12 @@ def _block_repeats(log_probs: Tensor, history: Tensor, n: int) -> None:
 
 
 def _settled(
-    finished: list[list[Hypothesis]], alive: Tensor, beam: int, length: int, max_words: int, length_penalty: float
+    finished: list[list[Hypothesis]],
+    alive: Tensor,
+    beam: int,
+    length: int,
+    max_words: int,
+    length_penalty: float,
 ) -> bool:
     """Whether no row that is still alive can beat the ``beam`` best finished sentences of its video."""
     limit = max_words if length_penalty > 0 else length

@@ -50,7 +50,10 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    groups = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
     return kind(groups, lr=config.learning_rate, betas=(0.9, 0.98))
 
 
@@ -71,11 +74,13 @@ class Trainer:
         data: TrainingSet,
         config: TrainConfig,
         *,
+        seed: int,
         device: torch.device,
         ranks: Ranks | None = None,
         workspace: Workspace | None = None,
     ) -> None:
         self.model, self.data, self.config, self.device = model.to(device), data, config, device
+        self.seed = seed
         self.ranks, self.workspace = ranks or Ranks(), workspace
         self.averaged = copy.deepcopy(self.model).eval()
         self.best = self.averaged.state_dict()
@@ -106,6 +111,8 @@ class Trainer:
                 self._save()
 
     def _epoch(self, epoch: int) -> Row:
+        # Seeded anew in every epoch: a resumed run draws the same random numbers, on each process its own.
+        torch.manual_seed(hash((self.seed, epoch, self.ranks.rank)) % 2**63)
         self.model.train()
         sums = torch.zeros(4, device=self.device)  # sentence loss, its weight, word loss, its weight
         rate = 0.0
@@ -189,16 +196,15 @@ class Trainer:
             return False
         return len(smoothed) - 1 - smoothed.index(max(smoothed)) >= self.config.patience
 
-    # A checkpoint is one file, written atomically: weights, averages, optimiser, random state and the rows so far.
+    # A checkpoint is one file, written atomically: weights, averages, optimiser and the rows so far. Data order and
+    # random numbers follow from seed and epoch.
 
     def _save(self) -> None:
         if self.workspace is None or not self.ranks.first:
             return
         if time.monotonic() - self._saved < CHECKPOINT_SECONDS:
             return
-        tensors: dict[str, Tensor] = {"random": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            tensors["random_cuda"] = torch.cuda.get_rng_state(self.device)
+        tensors: dict[str, Tensor] = {}
         for part, weights in (("model", self.model.state_dict()), ("averaged", self.averaged.state_dict())):
             tensors |= {f"{part}/{name}": weight for name, weight in weights.items()}
         tensors |= {f"best/{name}": weight for name, weight in self.best.items()}
@@ -228,9 +234,6 @@ class Trainer:
             states.setdefault(int(number), {})[key] = value
         content = self.optimizer.state_dict()
         self.optimizer.load_state_dict({"state": states, "param_groups": content["param_groups"]})
-        torch.set_rng_state(tensors["random"])
-        if "random_cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random_cuda"], self.device)
         log.info("going on after epoch %d of %d", len(self.history), self.config.epochs)
 
 

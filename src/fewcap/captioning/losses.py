@@ -15,7 +15,11 @@ def sentence_loss(logits: Tensor, targets: Tensor, weights: Tensor, *, smoothing
     pseudo sentence. A sum, so that parts of a batch, on other devices too, add up to the loss of the whole.
     """
     losses = F.cross_entropy(
-        logits.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction="none", label_smoothing=smoothing
+        logits.flatten(0, 1).float(),
+        targets.flatten(),
+        ignore_index=PAD,
+        reduction="none",
+        label_smoothing=smoothing,
     ).view_as(targets)
     lengths = (targets != PAD).sum(1).clamp(min=1)  # len_s
     return (losses.sum(1) / lengths * weights).sum()

@@ -121,7 +121,10 @@ class FeedForward(nn.Sequential):
     def __init__(self, config: ModelConfig) -> None:
         inner = config.expansion * config.width
         super().__init__(
-            nn.Linear(config.width, inner), nn.ReLU(), nn.Dropout(config.dropout), nn.Linear(inner, config.width)
+            nn.Linear(config.width, inner),
+            nn.ReLU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(inner, config.width),
         )
 
 
@@ -261,9 +264,7 @@ class DecoderBlock(nn.Module):
             self.self_attention = Attention(config)
             self.self_norm = nn.LayerNorm(d)
         # The vanilla parallel decoder is a feed-forward network and a LayerNorm only.
-        self.video_attention = (
-            None if self.parallel and self.fusion == "none" else Attention(config)
-        )
+        self.video_attention = None if self.parallel and self.fusion == "none" else Attention(config)
         self.keyword_attention = Attention(config) if self.fusion != "none" else None
         if self.fusion == "gated":
             # Over features: W_g in R^(2d x d). To the letter of the paper, over positions: R^(len_s x 2 len_s).
@@ -291,7 +292,10 @@ class DecoderBlock(nn.Module):
             if cache.words is None:
                 cache.words = fresh
             else:  # one more word: it may look at all before it
-                cache.words = (torch.cat([cache.words[0], fresh[0]], 2), torch.cat([cache.words[1], fresh[1]], 2))
+                cache.words = (
+                    torch.cat([cache.words[0], fresh[0]], 2),
+                    torch.cat([cache.words[1], fresh[1]], 2),
+                )
             h = self.self_norm(h + self.dropout(self.self_attention(h, cache.words, causal=first)))
         seen = said = None
         if cache.video is not None and self.video_attention is not None and memory.video is not None:
@@ -464,7 +468,8 @@ def _standardised(x: Tensor) -> Tensor:
 
 def _stretched(batch: VideoBatch, rows: int) -> Tensor:
     """Objects, evenly brought to as many rows as there are frames [B, N, d_o], for concatenation along channels."""
-    assert batch.objects is not None and batch.object_mask is not None and batch.frame_mask is not None
+    if batch.objects is None or batch.object_mask is None or batch.frame_mask is None:
+        raise ValueError("concatenation along channels needs objects and frames with their masks")
     objects = batch.object_mask.sum(1, keepdim=True)  # [B, 1]
     frames = batch.frame_mask.sum(1, keepdim=True).clamp(min=1)  # [B, 1]
     index = torch.arange(rows, device=objects.device) * objects // frames  # [B, N]

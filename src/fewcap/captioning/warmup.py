@@ -8,6 +8,7 @@ the decoder learn to write the sentence from that; frames and objects do not tak
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import math
 from collections import Counter
@@ -17,22 +18,26 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from fewcap.captioning.batches import keyword_batch, sentence_batch
 from fewcap.captioning.loop import autocast
 from fewcap.captioning.losses import sentence_loss
-from fewcap.captioning.model import CaptionModel, VideoBatch
+from fewcap.captioning.model import CaptionModel, Dims, VideoBatch
 from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
 from fewcap.core.config.train import TrainConfig, WarmupConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress, track
+from fewcap.text.embed import SentenceEncoder
 from fewcap.text.keywords import keywords
 from fewcap.text.tokenise import words
 from fewcap.text.vocabulary import Vocabulary
 
 log = logging.getLogger("fewcap.warmup")
 
+SHIPPED = "warmup.safetensors"
 WORD_ROWS = ("word_embedding.weight", "classifier.weight", "classifier.bias")
 
 
@@ -50,10 +55,11 @@ def read_corpus(files: Sequence[Path], config: WarmupConfig, *, seed: int) -> li
     found: dict[str, None] = {}
     for path in files:
         try:
-            with (gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else open(path, encoding="utf-8")) as f:
-                found.update(dict.fromkeys(" ".join(words(line)) for line in f))
+            content = path.read_bytes()
+            text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise FewcapError(f"{path}: can not be read as a text corpus ({error}).") from None
+        found.update(dict.fromkeys(" ".join(words(line)) for line in text.splitlines()))
     usable = [sentence for sentence in found if 4 <= len(sentence.split()) <= config.max_words]
     if not usable:
         names = ", ".join(str(path) for path in files)
@@ -88,7 +94,10 @@ def warm_up(
     seed: int,
     device: torch.device,
 ) -> list[float]:
-    """Trains the text parts of the model in place; embeddings [n, d_s] are the sentence encoder's. Mean loss a 100 steps."""
+    """Trains the text parts of the model in place and returns the mean loss of every hundred steps.
+
+    The embeddings [n, d_s] are the sentence encoder's.
+    """
     warmup = config.warmup
     centred = embeddings.astype(np.float32) - embeddings.astype(np.float32).mean(0)
     centred /= np.linalg.norm(centred, axis=1, keepdims=True)
@@ -109,7 +118,7 @@ def warm_up(
     total = 0.0
     with progress("text warm-up", len(batches), "steps") as bar:
         for step, rows in enumerate(batches):
-            rate = warmup.learning_rate * min((step + 1) / 200, 0.5 * (1 + math.cos(math.pi * step / len(batches))) + 0.01)
+            rate = warmup.learning_rate * _rate(step, len(batches))
             for group in optimizer.param_groups:
                 group["lr"] = rate
             anchors = disturbed(centred[rows], warmup.closeness, random)
@@ -151,9 +160,71 @@ def _step(
     return sentence_loss(output.logits, targets.to(device), weights, smoothing=config.label_smoothing) / len(numbers)
 
 
+def _rate(step: int, steps: int) -> float:
+    """Two hundred steps upwards, then a cosine downwards."""
+    return min((step + 1) / 200, 0.5 * (1 + math.cos(math.pi * step / steps)) + 0.01)
+
+
 def _by_length(numbers: Sequence[Sequence[int]], batch: int, random: np.random.Generator) -> list[np.ndarray]:
     """Batches of sentences of nearly the same length, in random order."""
     order = random.permutation(len(numbers))
     order = order[np.argsort([len(numbers[i]) for i in order], kind="stable")]
     batches = [order[start : start + batch] for start in range(0, len(order), batch)]
     return [batches[i] for i in random.permutation(len(batches))]
+
+
+def apply(warmth: Warmth, model: CaptionModel, vocabulary: Vocabulary) -> int:
+    """Copies what fits into the model, word by word where rows are words; returns the number of tensors taken over."""
+    taken = 0
+    own = model.state_dict()
+    rows = [(vocabulary[word], row) for row, word in enumerate(warmth.words) if word in vocabulary]
+    here, there = (torch.tensor(column, dtype=torch.long) for column in zip(*rows, strict=True))
+    with torch.no_grad():
+        for name, weight in warmth.weights.items():
+            if name in WORD_ROWS and name in own:
+                own[name][here] = weight[there].to(own[name])
+            elif name in own and own[name].shape == weight.shape:
+                own[name].copy_(weight)
+            else:
+                continue
+            taken += 1
+    return taken
+
+
+def learn(config: TrainConfig, encoder: SentenceEncoder, *, seed: int, device: torch.device) -> Warmth:
+    """A warm-up on the files of the configuration."""
+    sentences = read_corpus(config.warmup.corpus, config.warmup, seed=seed)
+    counts = count_words(sentences, config.warmup.words)
+    vocabulary = Vocabulary(list(counts))
+    torch.manual_seed(seed)
+    model = CaptionModel(config.model, Dims({}, len(vocabulary), encoder.dim, config.keywords.count))
+    losses = warm_up(model, vocabulary, sentences, encoder.encode(sentences), config, seed=seed, device=device)
+    log.info("text warm-up: %d sentences, loss %.3f", len(sentences), losses[-1] if losses else float("nan"))
+    weights = {name: weight.detach().cpu() for name, weight in model.state_dict().items()}
+    return Warmth(vocabulary.words, counts, weights)
+
+
+def packed(warmth: Warmth) -> bytes:
+    """One safetensors file: matrices as 8-bit rows with a scale each, which is plenty for a start."""
+    tensors: dict[str, Tensor] = {}
+    for name, weight in warmth.weights.items():
+        if weight.dim() < 2:
+            tensors[name] = weight.half()
+            continue
+        scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+        tensors[name] = (weight / scale).round().to(torch.int8)
+        tensors[name + "/scale"] = scale
+    facts = {"words": list(warmth.words), "counts": warmth.counts}
+    return save(tensors, {"facts": json.dumps(facts, ensure_ascii=False)})
+
+
+def read(path: Path) -> Warmth:
+    """Reads what ``packed`` wrote."""
+    with safe_open(path, framework="pt") as file:
+        facts = json.loads(file.metadata()["facts"])
+        names = [name for name in file.keys() if not name.endswith("/scale")]  # noqa: SIM118
+        weights = {}
+        for name in names:
+            weight = file.get_tensor(name).float()
+            weights[name] = weight * file.get_tensor(name + "/scale") if weight.dim() > 1 else weight
+    return Warmth(tuple(facts["words"]), facts["counts"], weights)

@@ -67,9 +67,7 @@ class SentenceEncoder:
     def _pooled(self, sentences: list[str]) -> torch.Tensor:
         import torch
 
-        tokens = self._tokenizer(
-            sentences, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
-        )
+        tokens = self._tokenizer(sentences, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
         states = self._network(**tokens).last_hidden_state  # [n, T, dim]
         real = tokens["attention_mask"].unsqueeze(-1)  # [n, T, 1]
         return torch.nn.functional.normalize((states * real).sum(1) / real.sum(1).clamp(min=1), dim=-1)

@@ -15,7 +15,9 @@ class CaptionConfig(Section):
     method: Literal["beam", "sample"] = Field("beam", description="Beam search, or sampling for diverse captions.")
     beam: int = Field(5, gt=0, description="Rows of the beam; 1 is greedy.")
     length_penalty: float = Field(
-        1.0, ge=0, description="A caption scores its log-probability / length^length_penalty; larger favours longer ones."
+        1.0,
+        ge=0,
+        description="A caption scores log-probability / length^length_penalty; larger favours longer ones.",
     )
     block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
     alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")

@@ -30,16 +30,19 @@ class ModelConfig(Section):
         True, description="Keyword refiner (KR); off: the decoder attends to bare keyword embeddings."
     )
     fusion: Literal["gated", "concatenation", "none"] = Field(
-        "gated", description="How the decoder joins video and keywords; 'none' is the vanilla decoder without keywords."
+        "gated",
+        description="How the decoder joins video and keywords; 'none' is the vanilla decoder without keywords.",
     )
     decoder: Literal["autoregressive", "parallel"] = Field(
         "autoregressive", description="Word by word, or all positions at once as the paper's text has it."
     )
     decoder_residual: bool = Field(
-        True, description="Adds the input of a decoder block to its fused attentions; equation 6 has no such path."
+        True,
+        description="Adds the input of a decoder block to its fused attentions; equation 6 has no such path.",
     )
     anchor: bool = Field(
-        True, description="The video-text model's guess of the video's sentence is one more video vector (beyond the paper)."
+        True,
+        description="Where the video-text model puts the video among sentences is one more video vector.",
     )
     tie_words: bool = Field(True, description="The word classifier shares the word embeddings.")
 
@@ -79,7 +82,8 @@ class KeywordConfig(Section):
 
     count: int = Field(8, gt=0, description="N_word, the number of keywords (the paper: 4, 5 or 7).")
     source: Literal["retrieved", "own", "mixed"] = Field(
-        "mixed", description="Training keywords: retrieved as for a new video, of the sentence itself, or both."
+        "mixed",
+        description="Training keywords: retrieved as for a new video, of the sentence itself, or both.",
     )
     own_start: float = Field(0.5, ge=0, le=1, description="Mixed: share of own keywords in the first epoch.")
     own_end: float = Field(0.0, ge=0, le=1, description="Mixed: share of own keywords in the last epoch.")
@@ -87,7 +91,9 @@ class KeywordConfig(Section):
     neighbours: int = Field(20, gt=0, description="Sentences retrieved for a video.")
     temperature: float = Field(0.05, gt=0, description="Similarities become weights by a softmax at this temperature.")
     folds: int = Field(
-        5, ge=1, description="Training videos retrieve by two-tower models that have not seen them, in this many folds."
+        5,
+        ge=1,
+        description="Training videos retrieve by two-tower models that have not seen them, in this many folds.",
     )
 
 
@@ -95,7 +101,8 @@ class WarmupConfig(Section):
     """Learning language before video: keywords of a corpus sentence in, the sentence out (beyond the paper)."""
 
     source: Literal["none", "shipped", "corpus"] = Field(
-        "none", description="No warm-up, the weights shipped with fewcap, or a warm-up on the files of `corpus`."
+        "none",
+        description="No warm-up, the weights shipped with fewcap, or a warm-up on the files of `corpus`.",
     )
     corpus: tuple[Path, ...] = Field((), description="Text files, one sentence a line, .gz allowed.")
     max_sentences: int = Field(150_000, gt=0, description="Sentences taken from the corpus.")
@@ -107,7 +114,8 @@ class WarmupConfig(Section):
     learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of AdamW.")
     own_keywords: float = Field(0.3, ge=0, le=1, description="Share of sentences that see their own keywords.")
     closeness: tuple[float, float] = Field(
-        (0.3, 0.8), description="Least and largest cosine of a sentence and the disturbed anchor that stands for it."
+        (0.3, 0.8),
+        description="Least and largest cosine of a sentence and the disturbed anchor that stands for it.",
     )
 
     @model_validator(mode="after")
@@ -142,7 +150,8 @@ class TrainConfig(Section):
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="Label smoothing of the sentence loss.")
     pseudo_weight: float = Field(0.5, ge=0, description="Weight of a pseudo sentence beside a ground-truth one.")
     word_loss: Literal["off", "pseudo", "all"] = Field(
-        "pseudo", description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9)."
+        "pseudo",
+        description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9).",
     )
     word_loss_weight: float = Field(1.0, ge=0, description="Weight of the word loss.")
     frame_drop: float = Field(0.2, ge=0, lt=1, description="In training, each frame is left out with this probability.")
@@ -153,6 +162,7 @@ class TrainConfig(Section):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="bfloat16 autocast where the hardware has it, or as named."
     )
+    tensorboard: Path | None = Field(None, description="A folder for tensorboard's event files; none by default.")
     device: str = Field("auto", description="A torch device; auto takes a GPU when there is one.")
     threads: int | None = Field(None, gt=0, description="CPU threads; the default is torch's own choice.")
 

@@ -1,0 +1,108 @@
+"""From the artefacts of earlier stages to a training set: vocabulary, sentence bank, video-text model, examples."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fewcap.captioning.retrieval import SentenceBank
+from fewcap.captioning.trainset import Sentence, TrainingSet, TrainingVideo, cross_fitted
+from fewcap.core.config.train import TrainConfig
+from fewcap.core.errors import FewcapError
+from fewcap.core.types import VideoFeatures, VideoItem
+from fewcap.pseudo.videotext import Tower, fit_tower, pooled
+from fewcap.text.embed import SentenceEncoder
+from fewcap.text.keywords import keywords
+from fewcap.text.tokenise import words
+from fewcap.text.vocabulary import Vocabulary
+
+log = logging.getLogger("fewcap.train")
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A training set with what belongs to it."""
+
+    data: TrainingSet
+    vocabulary: Vocabulary
+    bank: SentenceBank
+    tower: Tower
+
+
+def assemble(
+    items: Sequence[VideoItem],
+    features: Mapping[str, VideoFeatures],
+    pseudo: Mapping[str, Sequence[str]],
+    dims: Mapping[str, int],
+    config: TrainConfig,
+    *,
+    known_words: Mapping[str, int],
+    encoder: SentenceEncoder,
+    seed: int,
+) -> Assembled:
+    """``pseudo`` holds invented sentences by video id; ``known_words`` counts of a text warm-up's words."""
+    videos = [item for item in items if any(words(caption) for caption in item.captions)]
+    if not videos:
+        raise FewcapError("no training video has both features and a caption; look at problems.jsonl of both stages.")
+    truth = [[caption for caption in item.captions if words(caption)] for item in videos]
+    invented = [[text for text in pseudo.get(item.id, ()) if words(text)] for item in videos]
+    vocabulary = _vocabulary(truth, invented, config, known_words)
+
+    video_of = np.array([i for i, own in enumerate(truth) for _ in own], dtype=np.int64)
+    embeddings = encoder.encode([text for own in truth for text in own])
+    keyword_texts = [" ".join(dict.fromkeys(w for text in own for w in keywords(text))) for own in truth]
+    keyword_targets = encoder.encode(keyword_texts)
+    pool = pooled([features[item.id] for item in videos], dims)
+    tower = fit_tower(pool, embeddings, video_of, config.videotext, seed=seed)
+
+    texts = [text for own in truth for text in own] + [text for own in invented for text in own]
+    owners = [videos[i].id for i in video_of] + [
+        item.id for item, own in zip(videos, invented, strict=True) for _ in own
+    ]
+    invented_embeddings = encoder.encode([text for own in invented for text in own])
+    bank_embeddings = np.concatenate([embeddings, invented_embeddings])
+    bank = SentenceBank.build(texts, owners, tower.texts(bank_embeddings))
+    anchors, retrieved = cross_fitted(
+        pool,
+        embeddings,
+        video_of,
+        bank,
+        bank_embeddings,
+        [item.id for item in videos],
+        config.keywords,
+        config.videotext,
+        seed=seed,
+    )
+    examples = [
+        TrainingVideo(
+            item.id,
+            tuple(_sentence(text, vocabulary, pseudo=False) for text in truth[i]),
+            tuple(_sentence(text, vocabulary, pseudo=True) for text in invented[i]),
+            retrieved[i],
+            anchors[i],
+            keyword_targets[i],
+        )
+        for i, item in enumerate(videos)
+    ]
+    return Assembled(TrainingSet(examples, features, dims, vocabulary, config, seed=seed), vocabulary, bank, tower)
+
+
+def _vocabulary(
+    truth: Sequence[Sequence[str]],
+    invented: Sequence[Sequence[str]],
+    config: TrainConfig,
+    known_words: Mapping[str, int],
+) -> Vocabulary:
+    counted = [*truth, *(invented if config.vocabulary.count_pseudo else ())]
+    sentences = [words(text) for own in counted for text in own]
+    vocabulary = Vocabulary.count(sentences, min_count=config.vocabulary.min_count, known=known_words)
+    if len(vocabulary) < 8:  # a handful of sentences: better every word than none
+        vocabulary = Vocabulary.count(sentences, min_count=1)
+    return vocabulary.extended(list(known_words)[: config.vocabulary.max_warmup_words])
+
+
+def _sentence(text: str, vocabulary: Vocabulary, *, pseudo: bool) -> Sentence:
+    return Sentence(tuple(vocabulary.encode(words(text))), tuple(keywords(text)), pseudo)

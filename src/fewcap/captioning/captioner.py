@@ -1,0 +1,199 @@
+"""The object people use: a trained captioner that takes videos and gives sentences.
+
+captioner = Captioner.load(Path("model"))
+print(captioner.caption("clip.mp4").text)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+import numpy as np
+import torch
+
+from fewcap.captioning.batches import keyword_batch, video_batch
+from fewcap.captioning.folder import TrainedCaptioner, check_features
+from fewcap.captioning.generate import Generated, generate
+from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
+from fewcap.core.config.caption import CaptionConfig
+from fewcap.core.devices import pick_device
+from fewcap.core.errors import FewcapError
+from fewcap.core.progress import progress
+from fewcap.core.types import KINDS, VideoFeatures
+from fewcap.features.store import KindInfo
+from fewcap.pseudo.videotext import VideoTextModel, pooled
+
+if TYPE_CHECKING:
+    from fewcap.features.extract import Extractor
+
+Video: TypeAlias = "Path | str | VideoFeatures | np.ndarray | torch.Tensor | Mapping[str, np.ndarray | torch.Tensor]"
+
+
+@dataclass(frozen=True)
+class WordShare:
+    """A word of a caption, and how much of it came from the video; the rest came from the keywords."""
+
+    word: str
+    video_share: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A further caption with its score."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What the captioner says of a video, and why."""
+
+    text: str
+    score: float  # mean log-probability of a word, as the length penalty weighs it
+    keywords: tuple[Keyword, ...]
+    words: tuple[WordShare, ...]
+    alternatives: tuple[Alternative, ...]  # best first, the caption itself included
+
+
+class Captioner:
+    """A trained captioner. Thread-safe as long as no two threads caption at the same time on a GPU."""
+
+    def __init__(
+        self,
+        trained: TrainedCaptioner,
+        *,
+        config: CaptionConfig | None = None,
+        videotext: VideoTextModel | None = None,
+        device: torch.device | None = None,
+        source: Path | None = None,
+    ) -> None:
+        self.trained = trained
+        self.config = config or CaptionConfig()
+        self.device = device or pick_device(self.config.device)
+        self.source = source
+        self.model = trained.model.to(self.device)
+        self._dims = {kind: info.dim for kind, info in trained.kinds.items()}
+        self._videotext = videotext
+        self._bank = trained.bank
+        self._extractor: Extractor | None = None
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        config: CaptionConfig | None = None,
+        *,
+        videotext: VideoTextModel | None = None,
+    ) -> Captioner:
+        """Opens a model folder. Another video-text model than the one inside may choose the keywords."""
+        captioner = cls(TrainedCaptioner.load(Path(folder)), config=config, source=Path(folder))
+        if videotext is not None:
+            bank = captioner._bank
+            captioner._videotext = videotext
+            captioner._bank = SentenceBank(bank.texts, bank.owners, bank.keywords, videotext.embed_texts(bank.texts))
+        return captioner
+
+    @overload
+    def caption(self, videos: Video) -> Caption: ...
+
+    @overload
+    def caption(self, videos: Sequence[Video]) -> list[Caption]: ...
+
+    def caption(self, videos: Video | Sequence[Video]) -> Caption | list[Caption]:
+        """Captions one video, or several in the order given.
+
+        A video is a path, ``VideoFeatures``, an array [N, d] of appearance features, or a mapping from feature kinds
+        to arrays.
+        """
+        if isinstance(videos, (str, Path, VideoFeatures, np.ndarray, torch.Tensor, Mapping)):
+            return self.caption([videos])[0]
+        captions: list[Caption] = []
+        with progress("caption", len(videos), "videos") as bar:
+            for start in range(0, len(videos), self.config.batch):
+                features = [self._features(video) for video in videos[start : start + self.config.batch]]
+                captions += self._caption(features)
+                bar.advance(len(features))
+        return captions
+
+    def keywords_of(self, features: Sequence[VideoFeatures]) -> list[list[Keyword]]:
+        """Keywords retrieved for videos, best first."""
+        anchors = self._anchors(features, self._videotext)
+        return [retrieve(self._bank, row, self.trained.config.keywords) for row in self._bank.similarities(anchors)]
+
+    def _caption(self, features: Sequence[VideoFeatures]) -> list[Caption]:
+        trained = self.trained
+        keywords = self.keywords_of(features)
+        batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
+        words = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
+        generated = generate(self.model, batch.to(self.device), words.to(self.device), self.config)
+        return [self._finished(found, given) for found, given in zip(generated, keywords, strict=True)]
+
+    def _anchors(self, features: Sequence[VideoFeatures], videotext: VideoTextModel | None) -> np.ndarray:
+        if videotext is not None:
+            return videotext.embed_videos(features)
+        return self.trained.tower.videos(pooled(features, self._dims))
+
+    def _finished(self, found: Generated, keywords: Sequence[Keyword]) -> Caption:
+        vocabulary = self.trained.vocabulary
+        alternatives = tuple(
+            Alternative(" ".join(vocabulary.decode(h.words)), round(h.score, 6)) for h in found.hypotheses
+        )
+        words = vocabulary.decode(found.hypotheses[0].words)
+        known = tuple(keyword for keyword in keywords if keyword.word in vocabulary)
+        shares = tuple(WordShare(w, round(s, 4)) for w, s in zip(words, found.video_share, strict=True))
+        return Caption(alternatives[0].text, alternatives[0].score, known, shares, alternatives)
+
+    def _features(self, video: Video) -> VideoFeatures:
+        if isinstance(video, VideoFeatures):
+            features = video
+        elif isinstance(video, (str, Path)):
+            return self._extract(Path(video))
+        elif isinstance(video, Mapping):
+            if unknown := set(video) - set(KINDS):
+                raise FewcapError(f"'{sorted(unknown)[0]}' is no kind of features; the kinds are {', '.join(KINDS)}.")
+            features = VideoFeatures(**{kind: torch.as_tensor(x) for kind, x in video.items()})
+        else:
+            features = VideoFeatures(appearance=torch.as_tensor(video))
+        self._check(features)
+        return features
+
+    def _check(self, features: VideoFeatures) -> None:
+        for kind, info in self.trained.kinds.items():
+            x = getattr(features, kind)
+            if x is None:
+                raise FewcapError(
+                    f"the model was trained on {', '.join(self.trained.kinds)} features, but a video has no {kind}; "
+                    "give a mapping with all kinds, or the path of the video."
+                )
+            if x.ndim != 2 or x.shape[1] != info.dim:
+                raise FewcapError(
+                    f"{kind} features of shape {tuple(x.shape)} were given, but the model was trained on "
+                    f"'{info.name}' vectors [n, {info.dim}]; use features of that backbone."
+                )
+
+    def _extract(self, path: Path) -> VideoFeatures:
+        if self._extractor is None:
+            from fewcap.core.config.features import FeaturesConfig
+            from fewcap.features.extract import Extractor
+
+            try:
+                settings = FeaturesConfig.model_validate(self.trained.extraction)
+            except ValueError:
+                raise FewcapError(
+                    f"{self.source or 'the model'}: was trained on features that fewcap did not extract "
+                    f"({', '.join(info.name for info in self.trained.kinds.values())}); give features, not '{path}'."
+                ) from None
+            extractor = Extractor(settings)
+            expected = self.trained.kinds
+            found = {
+                kind: KindInfo(info.name, info.dim, extractor.kinds[kind])
+                for kind, info in expected.items()
+                if kind in extractor.kinds
+            }
+            check_features(expected, found, self.source or "given", "the feature extractor of this machine")
+            self._extractor = extractor
+        return self._extractor.features_of(path)

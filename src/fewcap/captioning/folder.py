@@ -1,0 +1,131 @@
+"""The folder of a trained captioner: everything that captioning needs, and nothing else.
+
+model.safetensors      weights of the captioner
+config.json            its configuration, and the features' names, sizes and hashes
+vocabulary.json        words in the order of their numbers
+bank.jsonl             sentences for retrieving keywords: {"text", "video", "keywords"}
+bank.safetensors       their embeddings, half precision
+videotext.safetensors  the video side of the two-tower model
+metrics.jsonl          one row an epoch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from fewcap.captioning.model import CaptionModel, Dims
+from fewcap.captioning.retrieval import SentenceBank
+from fewcap.core.config.train import TrainConfig
+from fewcap.core.errors import FewcapError
+from fewcap.core.store import Manifest, Workspace, read_json, read_jsonl
+from fewcap.features.store import KindInfo
+from fewcap.pseudo.videotext import Tower
+from fewcap.text.vocabulary import SPECIALS, Vocabulary
+
+MODEL, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
+BANK, BANK_EMBEDDINGS, VIDEOTEXT, METRICS = (
+    "bank.jsonl",
+    "bank.safetensors",
+    "videotext.safetensors",
+    "metrics.jsonl",
+)
+
+
+@dataclass(frozen=True)
+class TrainedCaptioner:
+    """The parts of a model folder."""
+
+    model: CaptionModel
+    config: TrainConfig
+    vocabulary: Vocabulary
+    bank: SentenceBank
+    tower: Tower
+    kinds: Mapping[str, KindInfo]
+    extraction: Mapping[str, Any]  # configuration of the features, for captioning a file
+
+    def save(self, workspace: Workspace) -> None:
+        """Writes all files but the metrics."""
+        dims = self.model.dims
+        weights = self.model.state_dict()
+        if self.config.model.tie_words:
+            weights.pop("classifier.weight")
+        workspace.write_tensors(MODEL, {name: weight.cpu().contiguous() for name, weight in weights.items()})
+        workspace.write_json(
+            CONFIG,
+            {
+                "train": self.config.model_dump(mode="json"),
+                "features": {kind: asdict(info) for kind, info in self.kinds.items()},
+                "extraction": dict(self.extraction),
+                "sentence_dim": dims.sentence,
+            },
+        )
+        workspace.write_json(VOCABULARY, list(self.vocabulary.words[len(SPECIALS) :]))
+        workspace.write_jsonl(
+            BANK,
+            (
+                {"text": text, "video": owner, "keywords": list(keywords)}
+                for text, owner, keywords in zip(self.bank.texts, self.bank.owners, self.bank.keywords, strict=True)
+            ),
+        )
+        embeddings = torch.from_numpy(self.bank.embeddings).half()
+        workspace.write_tensors(BANK_EMBEDDINGS, {"embeddings": embeddings})
+        tower = {name: torch.from_numpy(value).contiguous() for name, value in vars(self.tower).items()}
+        workspace.write_tensors(VIDEOTEXT, tower)
+
+    @classmethod
+    def load(cls, folder: Path) -> TrainedCaptioner:
+        """Reads a complete model folder."""
+        Manifest.read(folder)  # says so when training has not finished
+        content = read_json(folder / CONFIG)
+        config = TrainConfig.model_validate(content["train"])
+        kinds = {kind: KindInfo(**facts) for kind, facts in content["features"].items()}
+        vocabulary = Vocabulary(read_json(folder / VOCABULARY))
+        rows = read_jsonl(folder / BANK)
+        bank = SentenceBank(
+            tuple(row["text"] for row in rows),
+            tuple(row["video"] for row in rows),
+            tuple(tuple(row["keywords"]) for row in rows),
+            load_file(folder / BANK_EMBEDDINGS)["embeddings"].float().numpy(),
+        )
+        tower = Tower(**{name: np.array(value) for name, value in load_file(folder / VIDEOTEXT).items()})
+        dims = Dims(
+            {kind: info.dim for kind, info in kinds.items()},
+            len(vocabulary),
+            content["sentence_dim"],
+            config.keywords.count,
+        )
+        model = CaptionModel(config.model, dims)
+        weights = load_file(folder / MODEL)
+        if config.model.tie_words:
+            weights["classifier.weight"] = weights["word_embedding.weight"]
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise FewcapError(f"{folder / MODEL}: does not fit {CONFIG} ({reason}); train again.") from None
+        return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"])
+
+
+def check_features(
+    expected: Mapping[str, KindInfo], found: Mapping[str, KindInfo], model: Path | str, source: Path | str
+) -> None:
+    """Refuses features of other backbones than the model has learnt from, and names both."""
+    for kind, info in expected.items():
+        other = found.get(kind)
+        if other is None:
+            raise FewcapError(
+                f"{source}: has no {kind} features, but the model {model} was trained on {kind} by '{info.name}'; "
+                f"extract the features with {kind}."
+            )
+        if (other.name, other.dim, other.hash) != (info.name, info.dim, info.hash):
+            raise FewcapError(
+                f"{source}: {kind} features come from '{other.name}' ({other.dim}-d, {other.hash[:12]}), but the model "
+                f"{model} was trained on '{info.name}' ({info.dim}-d, {info.hash[:12]}); extract with that one."
+            )

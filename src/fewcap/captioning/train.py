@@ -1,0 +1,213 @@
+"""The training stage: from features and sentences to a model folder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fewcap.captioning import warmup
+from fewcap.captioning.assemble import Assembled, assemble
+from fewcap.captioning.captioner import Captioner
+from fewcap.captioning.folder import METRICS, TrainedCaptioner
+from fewcap.captioning.loop import Row, Trainer
+from fewcap.captioning.model import CaptionModel, Dims
+from fewcap.captioning.ranks import Ranks, joined
+from fewcap.core.assets import asset
+from fewcap.core.config.train import TrainConfig
+from fewcap.core.devices import pick_device, torch_threads
+from fewcap.core.errors import FewcapError
+from fewcap.core.store import Manifest, Stage, Workspace, run_stage, sha256_file
+from fewcap.core.types import CaptionMetric, VideoFeatures, VideoItem
+from fewcap.data.prepare import read_dataset
+from fewcap.features.store import FeatureStore
+from fewcap.pseudo.videotext import TwoTower
+from fewcap.text.embed import SentenceEncoder
+
+log = logging.getLogger("fewcap.train")
+
+
+def train(
+    data: Path,
+    features: Path,
+    pseudo: Path | None,
+    out: Path,
+    config: TrainConfig,
+    *,
+    seed: int,
+    metric: CaptionMetric,
+) -> Manifest:
+    """Trains a captioner; ``pseudo`` is the folder of invented sentences, None trains without them.
+
+    Under ``torchrun --nproc-per-node N`` the processes share the work of each step; the first writes the folder.
+    """
+    inputs = {"data": Manifest.read(data).digest, "features": Manifest.read(features).digest}
+    if pseudo is not None:
+        inputs["pseudo"] = Manifest.read(pseudo).digest
+    inputs |= {f"corpus {path.name}": sha256_file(path) for path in config.warmup.corpus if path.is_file()}
+    stage = Stage(out, "model", inputs=inputs, config={**config.model_dump(mode="json"), "seed": seed})
+    with joined() as ranks, torch_threads(config.threads), torch.random.fork_rng():
+        run = _Run(data, features, pseudo, config, seed, metric, ranks)
+        if not ranks.first:
+            if ranks.share(None):
+                run.build(None)
+        else:
+            manifest = run_stage(stage, lambda workspace: run.build(workspace))
+            if not run.started:
+                ranks.share(False)
+        ranks.share(None)  # the first process has written the manifest
+        return manifest if ranks.first else Manifest.read(out)
+
+
+class _Run:
+    """One training on one process."""
+
+    def __init__(
+        self,
+        data: Path,
+        features: Path,
+        pseudo: Path | None,
+        config: TrainConfig,
+        seed: int,
+        metric: CaptionMetric,
+        ranks: Ranks,
+    ) -> None:
+        self.data, self.features, self.pseudo, self.config = data, features, pseudo, config
+        self.seed, self.metric, self.ranks = seed, metric, ranks
+        self.started = False
+
+    def build(self, workspace: Workspace | None) -> dict[str, Any]:
+        """Trains, and writes the model folder where there is a workspace."""
+        self.started = True
+        if self.ranks.first:
+            self.ranks.share(True)
+        config, seed = self.config, self.seed
+        store = FeatureStore(self.features)
+        items = read_dataset(self.data).items
+        training = [item for item in items if item.split == "train" and item.id in store]
+        validation = [item for item in items if item.split == "val" and item.id in store and item.captions]
+        if not store.kinds:
+            raise FewcapError(f"{self.features}: holds no kind of features; extract at least appearance.")
+        encoder = SentenceEncoder.load(config.videotext.encoder)
+        device = pick_device(config.device)
+        dims = {str(kind): info.dim for kind, info in store.kinds.items()}
+        held = {item.id: store[item.id] for item in training}
+        warmth = self._warmth(encoder, device, workspace)
+        known = warmth.counts if warmth is not None else {}
+        assembled = assemble(
+            training,
+            held,
+            self._pseudo_sentences(),
+            dims,
+            config,
+            known_words=known,
+            encoder=encoder,
+            seed=seed,
+        )
+        torch.manual_seed(seed)
+        sizes = Dims(dims, len(assembled.vocabulary), encoder.dim, config.keywords.count)
+        model = CaptionModel(config.model, sizes)
+        if warmth is not None:
+            taken = warmup.apply(warmth, model, assembled.vocabulary)
+            log.info("text warm-up: %d tensors taken over", taken)
+        trainer = Trainer(
+            model, assembled.data, config, seed=seed, device=device, ranks=self.ranks, workspace=workspace
+        )
+        extraction = Manifest.read(self.features).config
+        parts = (config, assembled.vocabulary, assembled.bank, assembled.tower, dict(store.kinds), extraction)
+        videotext = TwoTower(assembled.tower, dims, encoder)
+
+        def as_captioner(weights: CaptionModel) -> Captioner:
+            return Captioner(TrainedCaptioner(weights, *parts), videotext=videotext, device=device)
+
+        validate = _validator(validation, store, self.metric, as_captioner) if validation else None
+        trainer.fit(validate, _reporter(config))
+        if workspace is not None:
+            model.load_state_dict(trainer.best)
+            TrainedCaptioner(model.cpu().eval(), *parts).save(workspace)
+            workspace.write_jsonl(METRICS, trainer.history)
+        return _counts(assembled, validation, trainer.history, model)
+
+    def _pseudo_sentences(self) -> Mapping[str, Sequence[str]]:
+        if self.pseudo is None:
+            return {}
+        from fewcap.pseudo.label import read_pseudo
+
+        return {video: [s.text for s in sentences] for video, sentences in read_pseudo(self.pseudo).items()}
+
+    def _warmth(
+        self, encoder: SentenceEncoder, device: torch.device, workspace: Workspace | None
+    ) -> warmup.Warmth | None:
+        """The text warm-up's weights: shipped, or learnt here by the first process and kept for a resumed run."""
+        settings = self.config.warmup
+        if settings.source == "none":
+            return None
+        if settings.source == "shipped":
+            return warmup.read(asset(warmup.SHIPPED))
+        warmth = None
+        if workspace is not None:
+            place = workspace.path("scratch/warmup.safetensors")
+            if place.exists():
+                warmth = warmup.read(place)
+            else:
+                warmth = warmup.learn(self.config, encoder, seed=self.seed, device=device)
+                workspace.write_bytes("scratch/warmup.safetensors", warmup.packed(warmth))
+        shared: warmup.Warmth = self.ranks.share(warmth)
+        return shared
+
+
+def _validator(
+    items: Sequence[VideoItem],
+    store: FeatureStore,
+    metric: CaptionMetric,
+    as_captioner: Callable[[CaptionModel], Captioner],
+) -> Callable[[CaptionModel], float]:
+    references = {item.id: item.captions for item in items}
+    features: list[VideoFeatures] = [store[item.id] for item in items]
+
+    def validate(model: CaptionModel) -> float:
+        captions = as_captioner(model).caption(features)
+        return metric({item.id: c.text for item, c in zip(items, captions, strict=True)}, references)
+
+    return validate
+
+
+def _reporter(config: TrainConfig) -> Callable[[Row], None]:
+    """Writes tensorboard's event files when a folder is named for them."""
+    if config.tensorboard is None:
+        return lambda row: None
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise FewcapError("train.tensorboard needs the package tensorboard: pip install tensorboard.") from None
+    writer = SummaryWriter(str(config.tensorboard))
+
+    def report(row: Row) -> None:
+        for name, value in row.items():
+            if name != "epoch" and value is not None:
+                writer.add_scalar(name, value, row["epoch"])  # type: ignore[no-untyped-call]
+        writer.flush()  # type: ignore[no-untyped-call]
+
+    return report
+
+
+def _counts(
+    assembled: Assembled, validation: Sequence[VideoItem], history: Sequence[Row], model: CaptionModel
+) -> dict[str, Any]:
+    smoothed = [row["smoothed"] for row in history]
+    scored = [value for value in smoothed if value is not None]
+    best = smoothed.index(max(scored)) + 1 if scored else len(history)
+    return {
+        "videos": len(assembled.data.videos),
+        "validation_videos": len(validation),
+        "sentences": sum(len(video.truth) for video in assembled.data.videos),
+        "pseudo_sentences": sum(len(video.pseudo) for video in assembled.data.videos),
+        "words": len(assembled.vocabulary),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "epochs": len(history),
+        "best_epoch": best,
+        "best_score": max(scored) if scored else None,
+    }

@@ -1,0 +1,84 @@
+"""A small world of features and captions: what is done, by whom and with what can be read from the vectors."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fewcap.core.store import Manifest, Stage, Workspace, run_stage
+from fewcap.core.types import VideoFeatures
+
+WHO = ("man", "woman", "dog", "cat")
+DOES = ("eating", "washing", "carrying", "watching")
+WHAT = ("carrot", "car", "ball", "bird")
+DIMS = {"appearance": 24, "motion": 16, "objects": 12}
+
+
+def sentence(who: str, does: str, what: str) -> str:
+    return f"a {who} is {does} a {what}"
+
+
+def world(seed: int = 0) -> list[tuple[str, str, VideoFeatures]]:
+    """Sixty-four videos as (id, caption, features)."""
+    random = np.random.default_rng(seed)
+    signs = {word: random.standard_normal(sum(DIMS.values())) for word in (*WHO, *DOES, *WHAT)}
+    videos = []
+    for number, words in enumerate(product(WHO, DOES, WHAT)):
+        vector = sum(signs[word] for word in words)
+        parts: dict[str, torch.Tensor] = {}
+        start = 0
+        for kind, dim in DIMS.items():
+            rows = 3 + (number + dim) % 4
+            clean = np.abs(vector[start : start + dim])
+            noisy = clean + 0.1 * random.standard_normal((rows, dim))
+            parts[kind] = torch.from_numpy(noisy).half()
+            start += dim
+        videos.append((f"v{number:02d}", sentence(*words), VideoFeatures(**parts)))
+    return videos
+
+
+def write_world(folder: Path, kinds: tuple[str, ...] = ("appearance", "motion", "objects"), seed: int = 0) -> None:
+    """The artefacts ``data`` and ``features`` of the small world."""
+    videos = world(seed)
+
+    def build_data(workspace: Workspace) -> dict[str, int]:
+        order = np.random.default_rng(1).permutation(len(videos)).tolist()
+        split = {i: "val" if place < 8 else "test" if place < 16 else "train" for place, i in enumerate(order)}
+        workspace.write_jsonl(
+            "videos.jsonl",
+            (
+                {"id": id_, "split": split[i], "path": None, "captions": [text], "sha256": None}
+                for i, (id_, text, _) in enumerate(videos)
+            ),
+        )
+        workspace.write_json("sources.json", {"packed_features": None})
+        return {"videos": len(videos)}
+
+    def build_features(workspace: Workspace) -> dict[str, int]:
+        tensors = {
+            f"{kind}/{id_}": getattr(features, kind) for id_, _, features in videos for kind in kinds
+        }
+        workspace.write_tensors("shards/00000.safetensors", tensors)
+        backbones = {kind: {"name": f"test {kind}", "dim": DIMS[kind], "hash": f"hash of {kind}"} for kind in kinds}
+        index = {"backbones": backbones, "videos": {id_: {"shard": "shards/00000.safetensors"} for id_, _, _ in videos}}
+        workspace.write_json("index.json", index)
+        return {"videos": len(videos)}
+
+    run_stage(Stage(folder / "data", "data", inputs={}, config={}), build_data)
+    run_stage(Stage(folder / "features", "features", inputs={}, config={"world": list(kinds)}), build_features)
+
+
+def metric(hypotheses: dict[str, str], references: dict[str, tuple[str, ...]]) -> float:
+    """Share of the words of the reference that are said, in per cent."""
+    shares = [
+        len(set(text.split()) & set(references[id_][0].split())) / len(set(references[id_][0].split()))
+        for id_, text in hypotheses.items()
+    ]
+    return 100 * sum(shares) / len(shares)
+
+
+def manifest_files(folder: Path) -> dict[str, str]:
+    return Manifest.read(folder).files
