@@ -53,9 +53,20 @@ def captions_of(path: Path) -> dict[str, list[str]]:
         ("semicolon.csv", "Video ID;Caption\nx.mp4;a dog runs\nx.mp4;the dog is running\ny.mp4;a cat\n"),
         ("wide.csv", "path,caption_1,caption_2\nx.mp4,a dog runs,the dog is running\ny.mp4,a cat,\n"),
         ("list.csv", 'clip,captions\nx.mp4,"[""a dog runs"", ""the dog is running""]"\ny.mp4,a cat\n'),
-        ("a.jsonl", '{"id": "x.mp4", "captions": ["a dog runs", "the dog is running"]}\n\n{"id": "y.mp4", "captions": "a cat"}\n'),
-        ("b.jsonl", '{"id": "x.mp4", "text": "a dog runs"}\n{"id": "x.mp4", "text": "the dog is running"}\n{"id": "y.mp4", "text": "a cat"}'),
-        ("a.json", '[{"video": "x.mp4", "caption": ["a dog runs", {"caption": "the dog is running"}]}, {"video": "y.mp4", "caption": "a cat"}]'),
+        (
+            "a.jsonl",
+            '{"id": "x.mp4", "captions": ["a dog runs", "the dog is running"]}\n\n{"id": "y.mp4", "captions": "a cat"}\n',
+        ),
+        (
+            "b.jsonl",
+            '{"id": "x.mp4", "text": "a dog runs"}\n{"id": "x.mp4", "text": "the dog is running"}\n'
+            '{"id": "y.mp4", "text": "a cat"}',
+        ),
+        (
+            "a.json",
+            '[{"video": "x.mp4", "caption": ["a dog runs", {"caption": "the dog is running"}]},'
+            ' {"video": "y.mp4", "caption": "a cat"}]',
+        ),
         ("map.json", '{"x.mp4": ["a dog runs", "the dog is running"], "y.mp4": "a cat"}'),
     ],
 )  # fmt: skip
