@@ -71,12 +71,27 @@ def init(
     folder: Annotated[Path, typer.Argument(help="The project folder to make.", show_default=False)],
     videos: Annotated[Path, typer.Option(help="Folder of videos.", show_default=False)],
     captions: Annotated[Path, typer.Option(help="CSV, TSV or JSONL of captions.", show_default=False)],
+    sentences: Annotated[int, typer.Option(min=1, help="Captions used of each training video.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seeds the split and everything after it.")] = 0,
+    video_column: Annotated[str | None, typer.Option(help="Column that names the video, if not obvious.")] = None,
+    caption_column: Annotated[str | None, typer.Option(help="Column with the caption, if not obvious.")] = None,
+    split_column: Annotated[str | None, typer.Option(help="Column with the split, if not obvious.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a project folder from a folder of videos and a captions file."""
     from fewcap.data.init import init_project
 
-    _answer(init_project(folder, videos=videos, captions=captions), as_json)
+    found = init_project(
+        folder,
+        videos,
+        captions,
+        sentences=sentences,
+        seed=seed,
+        video_column=video_column,
+        caption_column=caption_column,
+        split_column=split_column,
+    )
+    _answer(found, as_json)
 
 
 @app.command()
@@ -110,27 +125,32 @@ def run(
 
 @app.command()
 def caption(
-    videos: Annotated[list[Path], typer.Argument(help="Videos, or folders of videos.", show_default=False)],
-    model: Annotated[Path, typer.Option("--model", "-m", help="A trained model: project or model folder.")],
-    n_best: Annotated[int, typer.Option(min=1, help="How many captions a video.")] = 1,
+    videos: Annotated[
+        list[str], typer.Argument(help="Videos, folders, patterns; '-' reads a list of them.", show_default=False)
+    ],
+    model: Annotated[Path, typer.Option("--model", "-m", help="A trained project or a model folder.")],
+    n_best: Annotated[int, typer.Option(min=1, max=50, help="How many captions a video.")] = 1,
     explain: Annotated[bool, typer.Option(help="Show keywords and, for each word, the share of the video.")] = False,
-    overrides: Overrides = [],  # noqa: B006
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a video on standard output.")] = False,
 ) -> None:
     """Caption videos with a trained model."""
-    from fewcap.captions import caption_files
+    from fewcap.captioning.files import caption_files
+    from fewcap.core.config.caption import CaptionConfig
+    from fewcap.display import caption_lines
 
-    failed = False
-    for row in caption_files(videos, model, n_best=n_best, overrides=overrides):
-        failed |= "error" in row
+    settings = CaptionConfig(beam=max(5, n_best), alternatives=max(5, n_best))
+    answers = done = 0
+    for answer in caption_files(videos, model, settings, listed=sys.stdin if "-" in videos else ()):
+        answers += 1
+        done += answer.caption is not None
         if as_json:
-            print(json.dumps(row, ensure_ascii=False), flush=True)
-        elif "error" in row:
-            print(f"fewcap: {row['error']}", file=sys.stderr)
+            print(json.dumps(answer.to_json(), ensure_ascii=False), flush=True)
+        elif answer.caption is None:
+            print(f"fewcap: {answer.error}", file=sys.stderr)
         else:
-            _print_caption(row, explain=explain)
-    if failed:
-        raise typer.Exit(1)
+            print("\n".join(caption_lines(answer.video, answer.caption, n_best, explain)), flush=True)
+    if done < answers:
+        _fail(f"{answers - done} of {answers} videos could not be captioned.", 1)
 
 
 @app.command()
@@ -199,7 +219,7 @@ def main() -> NoReturn:
     except _Stopped:
         _fail("stopped; run the same command again to go on where it was.", 130)
     except MemoryError:
-        _fail("out of memory; lower train.batch_size or features.batch, or use a machine with more memory.", 1)
+        _fail("out of memory; lower train.batch, caption.batch or label.batch, or use a machine with more memory.", 1)
     sys.exit(0)
 
 
@@ -225,10 +245,6 @@ def _answer(facts: Any, as_json: bool) -> None:
     from fewcap.display import show
 
     show(facts)
-
-
-def _print_caption(row: dict[str, Any], *, explain: bool) -> None:
-    print(f"{row['video']}\t{row['caption']}")
 
 
 class _LineFormatter(logging.Formatter):

@@ -84,9 +84,7 @@ def label(project: Project) -> Manifest:
     from fewcap.pseudo.label import label as label_stage
 
     extract(project)
-    return label_stage(
-        project.data, project.features, project.pseudo, project.config.label, seed=project.config.seed
-    )
+    return label_stage(project.data, project.features, project.pseudo, project.config.label, seed=project.config.seed)
 
 
 def train(project: Project) -> Manifest:
@@ -114,9 +112,7 @@ def caption(project: Project) -> Manifest:
     from fewcap.captioning.caption import caption as caption_stage
 
     train(project)
-    return caption_stage(
-        project.data, project.features, project.model, project.captions, project.config.caption
-    )
+    return caption_stage(project.data, project.features, project.model, project.captions, project.config.caption)
 
 
 def score(project: Project) -> Manifest:
@@ -125,7 +121,7 @@ def score(project: Project) -> Manifest:
     from fewcap.evaluation.stage import evaluate
 
     caption(project)
-    manifest = evaluate(project.data, project.captions, project.scores, project.config.score)
+    manifest = evaluate(project.data, project.captions, project.scores, project.config.score, features=project.features)
     with readable_os_errors(project.report):
         write_report(project.folder, project.report)
     return manifest
@@ -144,7 +140,5 @@ STAGES: dict[str, Callable[[Project], Manifest]] = {
 def run(project: Project, until: str = "score") -> Manifest:
     """All stages, left to right, up to and with ``until``."""
     if until not in STAGES:
-        raise UsageError(
-            f"there is no stage '{until}'.{nearest(until, STAGES)} Stages: {', '.join(STAGES)}."
-        )
+        raise UsageError(f"there is no stage '{until}'.{nearest(until, STAGES)} Stages: {', '.join(STAGES)}.")
     return STAGES[until](project)
