@@ -2,8 +2,134 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
 from fewcap.core.config.base import Section
+from fewcap.core.config.train import VideoTextConfig
+
+
+class NoiseConfig(Section):
+    """How synthetic training pairs of the action classifier are made from corpus sentences."""
+
+    segment: float = Field(
+        0.3, ge=0, le=1, description="Share of sentences of which only a random contiguous segment is kept."
+    )
+    insert: float = Field(
+        0.85,
+        ge=0,
+        le=1,
+        description="Highest share of a sentence's words that is deleted (what follows is labelled insert); "
+        "each sentence draws its own share between zero and this.",
+    )
+    function_words: float = Field(
+        0.5, ge=0, le=1, description="Share of sentences in which only words other than nouns and verbs are deleted."
+    )
+    delete: float = Field(0.08, ge=0, le=1, description="Share of gaps that get a superfluous word (labelled delete).")
+    replace: float = Field(0.08, ge=0, le=1, description="Share of words that are exchanged (labelled replace).")
+    random_words: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="Share of superfluous and exchanged words drawn from the vocabulary by frequency; "
+        "the masked model proposes the others.",
+    )
+
+
+class ModelsConfig(Section):
+    """How the small language models are trained (`fewcap label --train-models`)."""
+
+    corpus: tuple[Path, ...] = Field((), description="Text files with one caption a line, plain or gzipped.")
+    base: str | None = Field(
+        None,
+        description="Published checkpoint to start from, a hub name or a folder (for example xlnet-base-cased); "
+        "null trains small networks with a word vocabulary of their own.",
+    )
+    layers: int = Field(4, ge=1, description="Transformer layers of each network.")
+    width: int = Field(256, ge=8, description="Hidden size.")
+    heads: int = Field(4, ge=1, description="Attention heads.")
+    inner: int = Field(512, ge=8, description="Size of the feed-forward layer.")
+    vocabulary: int = Field(8000, ge=10, description="Most words in the vocabulary.")
+    seen: int = Field(8, ge=1, description="A word enters the vocabulary when the corpus has it this often.")
+    longest: int = Field(14, ge=3, description="Corpus sentences with more words are left out.")
+    language_epochs: float = Field(1.0, gt=0, description="Passes over the corpus of each directed language model.")
+    masked_epochs: float = Field(0.8, gt=0, description="Passes over the corpus of the masked language model.")
+    classifier_epochs: float = Field(0.8, gt=0, description="Passes over the corpus of the action classifier.")
+    rate: float = Field(1.5e-3, gt=0, description="Highest learning rate.")
+    tokens_per_batch: int = Field(1024, ge=16, description="Tokens of one training step.")
+    noise: NoiseConfig = Field(default_factory=NoiseConfig, description="Synthetic pairs of the classifier.")
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelsConfig:
+        if self.width % self.heads:
+            raise ValueError(
+                f"label.training.width {self.width} is not a multiple of label.training.heads {self.heads}; "
+                "choose a width that the heads divide."
+            )
+        return self
+
+
+class EditConfig(Section):
+    """The lexically constrained editor: chains of copy, replace, insert and delete around locked keywords."""
+
+    penalty: float = Field(1.2, ge=1, description="A word already in the sentence has its probability divided by this.")
+    guidance: bool = Field(
+        True, description="The classifier chooses action and position; off: both are drawn at random until the limit."
+    )
+    sampling: bool = Field(
+        True, description="Actions, positions and words are drawn; off: the likeliest ones, and all chains are equal."
+    )
+    temperature: float = Field(0.8, gt=0, description="Of drawn words: below 1 likely words become likelier.")
+    action_temperature: float = Field(0.5, gt=0, description="Of drawn actions and positions.")
+    top_words: int = Field(40, ge=1, description="A word is drawn from this many of the likeliest ones.")
+    stop: float = Field(
+        0.5, gt=0, le=1, description="A chain ends when no edit has at least this probability by the classifier."
+    )
+    steps: int = Field(18, ge=1, description="A chain that wants more edits than this is given up.")
+    longest: int = Field(16, ge=2, description="Most words of an invented sentence.")
+    shortest: int = Field(3, ge=1, description="Fewest words of an invented sentence.")
+
+
+class RankConfig(Section):
+    """Which candidates are kept."""
+
+    enabled: bool = Field(True, description="Rank by the video; off: in the order in which the chains ran.")
+    model: str = Field(
+        "two-tower",
+        description="Video-text model: two-tower (trained on the given captions), or an X-CLIP by name or folder.",
+    )
+    fluent: float = Field(
+        0.7, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
+    )
 
 
 class LabelConfig(Section):
     """How captions are invented."""
+
+    enabled: bool = Field(True, description="Train on invented captions too; off: on the given ones alone.")
+    strategy: Literal["edit", "synonyms", "insertion", "translation", "masked", "llm"] = Field(
+        "edit", description="Who invents the sentences: the lexically constrained editor (edit), or one of its rivals."
+    )
+    words: int | None = Field(
+        4, ge=1, description="Keywords taken from a sentence (paper: 4 MSVD, 5 MSR-VTT, 7 VATEX); null: all of them."
+    )
+    tagger: Literal["fewcap", "nltk"] = Field(
+        "fewcap", description="Who finds nouns and verbs; nltk needs its own data download."
+    )
+    candidates: int = Field(10, ge=1, description="Chains a given sentence (T in the paper).")
+    keep: int = Field(2, ge=0, description="Invented sentences kept for a video (N_pse in the paper).")
+    models: str = Field(
+        "fewcap", description="Language models of the editor: fewcap (shipped), or a folder that training wrote."
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Arithmetic of the language models; auto: bfloat16 where the processor has it."
+    )
+    batch: int = Field(2048, ge=1, description="Chains that advance together; bounds memory, never changes the result.")
+    engine: Literal["local", "ray"] = Field("local", description="ray spreads the videos over its workers.")
+    workers: int = Field(2, ge=1, description="Ray workers.")
+    edit: EditConfig = Field(default_factory=EditConfig, description="The editor.")
+    rank: RankConfig = Field(default_factory=RankConfig, description="Ranking.")
+    video_text: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")
+    training: ModelsConfig = Field(default_factory=ModelsConfig, description="How language models are trained.")

@@ -1,0 +1,117 @@
+"""The label stage: documented output, resumable, the same whoever computes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fewcap.core.config.label import LabelConfig
+from fewcap.core.errors import FewcapError
+from fewcap.core.store import Manifest, read_jsonl
+from fewcap.pseudo import label as stage
+from fewcap.pseudo.label import label, read_pseudo
+
+Project = tuple[Path, Path]
+
+
+def config(models: Path, **settings: Any) -> LabelConfig:
+    return LabelConfig.model_validate(
+        {
+            "models": str(models),
+            "keep": 3,
+            "candidates": 6,
+            "edit": {"stop": 0.15, "steps": 30, "longest": 7},
+            **settings,
+        }
+    )
+
+
+def test_ranked_sentences_with_traces(project: Project, tiny_folder: Path, tmp_path: Path) -> None:
+    label(*project, tmp_path / "out", config(tiny_folder), seed=0)
+    rows = {row["id"]: row for row in read_jsonl(tmp_path / "out" / "pseudo.jsonl")}
+    assert list(rows) == ["v1", "v2", "v3", "v4", "v5", "v6", "v7"]
+    for row in rows.values():
+        assert len(row["sentences"]) <= 3
+        scores = [s["video_score"] for s in row["sentences"]]
+        if row["id"] != "v7":
+            assert scores == sorted(scores, reverse=True)
+        for sentence in row["sentences"]:
+            assert set(sentence) == {"text", "keywords", "source", "edits", "lm_score", "video_score"}
+            assert all(word in sentence["text"].split() for word in sentence["keywords"])
+        assert all(set(lost) == {"text", "why"} and lost["why"] for lost in row["rejected"])
+        texts = [s["text"] for s in row["sentences"]]
+        assert len(set(texts)) == len(texts)
+    assert rows["v2"]["sentences"]
+    assert rows["v3"]["sentences"] == []
+    assert "no nouns or verbs" in rows["v3"]["rejected"][0]["why"]
+    assert all(s["video_score"] is None for s in rows["v7"]["sentences"])
+    back = read_pseudo(tmp_path / "out")
+    assert [s.text for s in back["v2"]] == [s["text"] for s in rows["v2"]["sentences"]]
+
+
+def test_batch_and_engine_change_nothing_and_are_no_part_of_the_key(
+    project: Project, tiny_folder: Path, tmp_path: Path
+) -> None:
+    one = label(*project, tmp_path / "one", config(tiny_folder, batch=1), seed=3)
+    many = label(*project, tmp_path / "many", config(tiny_folder, batch=64), seed=3)
+    assert one.digest == many.digest
+
+
+def test_killed_and_resumed_gives_the_same_bytes(
+    project: Project, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = label(*project, tmp_path / "whole", config(tiny_folder), seed=0)
+    monkeypatch.setattr(stage, "VIDEOS_A_PART", 2)
+    calls = []
+    invent = stage.invent
+
+    def dies_at_the_third(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return invent(*args)
+
+    monkeypatch.setattr(stage, "invent", dies_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        label(*project, tmp_path / "torn", config(tiny_folder), seed=0)
+    with pytest.raises(FewcapError, match="unfinished"):
+        read_pseudo(tmp_path / "torn")
+    resumed = label(*project, tmp_path / "torn", config(tiny_folder), seed=0)
+    assert len(calls) == 5  # four parts; the third was tried twice
+    assert resumed.files == whole.files
+
+
+def test_ranking_off_keeps_the_order_of_the_chains(project: Project, tiny_folder: Path, tmp_path: Path) -> None:
+    off = config(tiny_folder, rank={"enabled": False, "fluent": 1.0}, keep=10)
+    label(*project, tmp_path / "off", off, seed=0)
+    on = config(tiny_folder, rank={"fluent": 1.0}, keep=10)
+    label(*project, tmp_path / "on", on, seed=0)
+    plain = {video: [s.text for s in found] for video, found in read_pseudo(tmp_path / "off").items()}
+    ranked = {video: [s.text for s in found] for video, found in read_pseudo(tmp_path / "on").items()}
+    assert {video: sorted(texts) for video, texts in plain.items()} == {v: sorted(t) for v, t in ranked.items()}
+    assert plain != ranked
+    assert plain["v7"] == ranked["v7"]  # no features, nothing to rank by
+
+
+def test_a_second_run_is_skipped_and_new_models_are_not(
+    project: Project, tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    label(*project, tmp_path / "out", config(tiny_folder), seed=0)
+    with caplog.at_level("INFO", "fewcap"):
+        label(*project, tmp_path / "out", config(tiny_folder), seed=0)
+    assert "skipped" in caplog.text
+
+
+def test_missing_models_are_named_before_any_work(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(FewcapError, match=r"no language models here"):
+        label(*project, tmp_path / "out", config(tmp_path), seed=0)
+    with pytest.raises(FewcapError, match="no-such-folder"):
+        label(*project, tmp_path / "out", config(tmp_path / "no-such-folder"), seed=0)
+
+
+def test_reading_another_artefact_says_so(project: Project) -> None:
+    with pytest.raises(FewcapError, match="not pseudo-labels"):
+        read_pseudo(project[0])
+    assert Manifest.read(project[0]).kind == "data"
