@@ -58,9 +58,7 @@ def write_world(folder: Path, kinds: tuple[str, ...] = ("appearance", "motion", 
         return {"videos": len(videos)}
 
     def build_features(workspace: Workspace) -> dict[str, int]:
-        tensors = {
-            f"{kind}/{id_}": getattr(features, kind) for id_, _, features in videos for kind in kinds
-        }
+        tensors = {f"{kind}/{id_}": getattr(features, kind) for id_, _, features in videos for kind in kinds}
         workspace.write_tensors("shards/00000.safetensors", tensors)
         backbones = {kind: {"name": f"test {kind}", "dim": DIMS[kind], "hash": f"hash of {kind}"} for kind in kinds}
         index = {"backbones": backbones, "videos": {id_: {"shard": "shards/00000.safetensors"} for id_, _, _ in videos}}

@@ -191,12 +191,12 @@ class VideoEncoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, batch: VideoBatch) -> Vectors | None:
-        """V_L [B, N, d], with the anchor as one more row; with objects as the only kind, V_L^o takes its place."""
+        """V_L [B, N, d], behind the anchor as one more row; with objects as the only kind, V_L^o takes its place."""
         objects = self._objects(batch)
         seen = [objects if self.frame_projection is None else self._frames(batch, objects)]
         if self.anchor_projection is not None and batch.anchor is not None:
             anchor = self.dropout(self.anchor_projection(batch.anchor)).unsqueeze(1)  # [B, 1, d]
-            seen.append(Vectors(anchor, anchor.new_ones(anchor.shape[:2], dtype=torch.bool)))
+            seen.insert(0, Vectors(anchor, anchor.new_ones(anchor.shape[:2], dtype=torch.bool)))
         real = [part for part in seen if part is not None]
         if not real:
             return None
