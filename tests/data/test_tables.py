@@ -55,7 +55,7 @@ def captions_of(path: Path) -> dict[str, list[str]]:
         ("list.csv", 'clip,captions\nx.mp4,"[""a dog runs"", ""the dog is running""]"\ny.mp4,a cat\n'),
         (
             "a.jsonl",
-            '{"id": "x.mp4", "captions": ["a dog runs", "the dog is running"]}\n\n{"id": "y.mp4", "captions": "a cat"}\n',
+            '{"id": "x.mp4", "captions": ["a dog runs", "the dog is running"]}\n\n{"id": "y.mp4", "captions": "a cat"}',
         ),
         (
             "b.jsonl",

@@ -45,7 +45,8 @@ class Pen:
         self.side = side
         self.fill = fill
         self.dark = mix(fill, INK, 0.35)
-        self.light = mix(fill, (255, 255, 255), 0.5)
+        # Stripes and sides must be seen on a white actor too.
+        self.light = mix(fill, (255, 255, 255), 0.5) if min(fill) < 200 else (176, 178, 188)
         self.line = max(2, round(side * 0.022))
 
     def at(self, *numbers: float) -> list[float]:
