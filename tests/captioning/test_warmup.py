@@ -33,7 +33,7 @@ def test_the_corpus_is_read_once_each_and_in_a_seeded_order(tmp_path: Path) -> N
     zipped.write_bytes(gzip.compress(b"two dogs run fast\n"))
     found = read_corpus([plain, zipped], WarmupConfig(), seed=0)
     assert sorted(found) == ["a man is singing", "two dogs run fast"]
-    with pytest.raises(FewcapError, match="missing.txt"):
+    with pytest.raises(FewcapError, match=r"missing\.txt"):
         read_corpus([tmp_path / "missing.txt"], WarmupConfig(), seed=0)
     assert count_words(["a b a", "a c"], 2) == {"a": 3, "b": 1}
 

@@ -43,7 +43,8 @@ def caption(
             log.warning("%d of %d videos of '%s' have no features and get no caption", missing, len(items), split)
         with torch_threads(config.threads):
             captioner = Captioner.load(model, config)
-            check_features(captioner.trained.kinds, dict(store.kinds), model, features)
+            kinds = {str(kind): info for kind, info in store.kinds.items()}
+            check_features(captioner.trained.kinds, kinds, model, features)
             found = captioner.caption([store[video] for video in ids])
         workspace.write_jsonl(CAPTIONS, (caption_row(video, c) for video, c in zip(ids, found, strict=True)))
         return {"videos": len(ids), "without_features": missing, "different": len({c.text for c in found})}

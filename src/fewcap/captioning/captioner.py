@@ -98,7 +98,7 @@ class Captioner:
         return captioner
 
     @overload
-    def caption(self, videos: Video) -> Caption: ...
+    def caption(self, videos: Video) -> Caption: ...  # type: ignore[overload-overlap]
 
     @overload
     def caption(self, videos: Sequence[Video]) -> list[Caption]: ...

@@ -174,7 +174,7 @@ class Trainer:
         if output.keyword_vector is not None and float(totals[1]):
             word = word_loss(output.keyword_vector, batch.keyword_targets.to(device), word_weights)
             loss = loss + config.word_loss_weight * word / totals[1]
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return torch.stack([sentence.detach(), weights.sum(), word.detach(), word_weights.sum()])
 
     def _keep_best(self, row: Row) -> None:
@@ -182,9 +182,9 @@ class Trainer:
         scores = [r["score"] for r in self.history if r["score"] is not None]
         if row["score"] is not None:
             recent = scores[-self.config.smooth :]
-            row["smoothed"] = sum(recent) / len(recent)
+            row["smoothed"] = smoothed = sum(recent) / len(recent)
             earlier = [r["smoothed"] for r in self.history[:-1] if r["smoothed"] is not None]
-            if earlier and row["smoothed"] <= max(earlier):
+            if max(earlier, default=-math.inf) >= smoothed:
                 return
         elif scores:
             return

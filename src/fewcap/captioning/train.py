@@ -117,7 +117,8 @@ class _Run:
             model, assembled.data, config, seed=seed, device=device, ranks=self.ranks, workspace=workspace
         )
         extraction = Manifest.read(self.features).config
-        parts = (config, assembled.vocabulary, assembled.bank, assembled.tower, dict(store.kinds), extraction)
+        kinds = {str(kind): info for kind, info in store.kinds.items()}
+        parts = (config, assembled.vocabulary, assembled.bank, assembled.tower, kinds, extraction)
         videotext = TwoTower(assembled.tower, dims, encoder)
 
         def as_captioner(weights: CaptionModel) -> Captioner:
@@ -188,8 +189,8 @@ def _reporter(config: TrainConfig) -> Callable[[Row], None]:
     def report(row: Row) -> None:
         for name, value in row.items():
             if name != "epoch" and value is not None:
-                writer.add_scalar(name, value, row["epoch"])  # type: ignore[no-untyped-call]
-        writer.flush()  # type: ignore[no-untyped-call]
+                writer.add_scalar(name, value, row["epoch"])
+        writer.flush()
 
     return report
 

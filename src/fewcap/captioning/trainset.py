@@ -83,7 +83,7 @@ def cross_fitted(
         tower = fit_tower(pooled[others], embeddings[pairs], place[video_of[pairs]], videotext_config, seed=seed)
         anchors[inside] = tower.videos(pooled[inside])
         seen_by_tower = SentenceBank(bank.texts, bank.owners, bank.keywords, tower.texts(bank_embeddings))
-        scores = seen_by_tower.similarities(anchors[inside], exclude=[ids[i] for i in inside])
+        scores = seen_by_tower.similarities(anchors[inside], exclude=[ids[i] for i in inside.tolist()])
         for i, row in zip(inside.tolist(), scores, strict=True):
             found[i] = tuple(retrieve(bank, row, keyword_config))
     return anchors, found
@@ -141,9 +141,8 @@ class TrainingSet:
         for video, own, random in zip(chosen, drawn, sources, strict=True):
             for row in range(rows):
                 sentence = own[row % len(own)]
-                weight = 0.0 if row >= len(own) else config.pseudo_weight if sentence.pseudo else 1.0
                 sentences.append(sentence)
-                weights.append(weight)
+                weights.append(0.0 if row >= len(own) else config.pseudo_weight if sentence.pseudo else 1.0)
                 targets.append(video.keyword_target)
                 words = self._own(sentence) if random.random() < own_share else video.retrieved
                 keywords.append(_dropped(words, config.keywords.drop, random))

@@ -131,7 +131,7 @@ def warm_up(
                     given.append(retrieve(bank, row, config.keywords))
             loss = _step(model, vocabulary, anchors, given, [numbers[i] for i in rows], config, device)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
             optimizer.step()
             total += float(loss.detach())

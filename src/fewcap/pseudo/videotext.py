@@ -114,7 +114,7 @@ def _contrast(
         places = torch.arange(len(pairs))
         loss = F.cross_entropy(similarity, places) + F.cross_entropy(similarity.T, places)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     return weight.detach().numpy() / scale
 
