@@ -38,13 +38,13 @@ BAD_CAPTIONS = [
     ("a.json", b"3", "must hold a list of objects"),
     ("a.json", b"[]", "holds no captions"),
     ("a.csv.gz", b"video,caption\na.mp4,x\n", "is named .gz but is not gzip data"),
-    ("a.csv.gz", gzip.compress(b"video,caption\na.mp4,x\n" * 99)[:-30], "damaged gzip data"),
+    ("a.csv.gz", gzip.compress(b"video,caption\na.mp4,x\n" * 99, mtime=0)[:-30], "damaged gzip data"),
     ("a.xlsx", b"PK", "captions can be read from .csv, .tsv, .json and .jsonl files, not from '.xlsx'"),
     ("a", b"video,caption\n", "not from ''"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "message"), BAD_CAPTIONS)
+@pytest.mark.parametrize(("name", "content", "message"), BAD_CAPTIONS, ids=range(len(BAD_CAPTIONS)))
 def test_bad_captions_files(tmp_path: Path, video_folder: MakeFolder, name: str, content: bytes, message: str) -> None:
     captions = tmp_path / name
     captions.write_bytes(content)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable, Sequence
@@ -204,6 +205,22 @@ def test_a_folder_of_images_is_a_video(tmp_path: Path, video_folder: MakeFolder)
     data = read_dataset(tmp_path / "data")
     assert data.by_id["b"].path == videos / "b"
     assert [kind for kind, _ in kinds(tmp_path / "data")] == ["empty_split", "not_a_video"]
+
+
+def test_links_that_lead_round_or_nowhere_and_names_that_are_not_text(tmp_path: Path, video_folder: MakeFolder) -> None:
+    videos = video_folder(["a.mp4", "deep/b.mp4"])
+    (videos / "deep" / "up").symlink_to(videos)
+    (videos / "dangling.mp4").symlink_to(tmp_path / "nowhere.mp4")
+    shutil.copy(videos / "a.mp4", os.fsencode(videos) + b"/caf\xe9.mp4")
+    captions = tmp_path / "captions.jsonl"
+    rows = [("a", "half a character: \ud83d", "train"), ("deep/b", "b", "val"), ("dangling", "c", "test")]
+    captions.write_text("".join(json.dumps({"video": v, "caption": c, "split": s}) + "\n" for v, c, s in rows))
+    config = DataConfig(source="folder", videos=videos, captions=captions)
+    prepare(tmp_path / "data", config, seed=0)
+    data = read_dataset(tmp_path / "data")
+    assert [item.id for item in data.items] == ["a", "deep/b"]
+    assert data.by_id["a"].captions == ("half a character: ?",)
+    assert [kind for kind, _ in kinds(tmp_path / "data")] == ["broken_name", "empty_split", "not_a_video"]
 
 
 def test_packed_features_stand_for_videos(tmp_path: Path, fixtures: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,12 +15,14 @@ import pytest
 
 from fewcap.core.config.data import DataConfig, SyntheticConfig
 from fewcap.core.errors import FewcapError
+from fewcap.data.annotations import Annotations, Problems
+from fewcap.data.choose import choose_sentences
 from fewcap.data.grammar import captions
 from fewcap.data.prepare import prepare, read_dataset
 from fewcap.data.render import pictures, write_clip
 from fewcap.data.rendering import render_all
 from fewcap.data.scene import ACTIONS, COLOURS, KINDS, PLACES, Scene, make_scene, poses
-from fewcap.data.synthetic import scenes, write_folder
+from fewcap.data.synthetic import annotate, scenes, write_folder
 
 TIDY = {"seconds": 1.0, "odd_share": 0.0, "sound_share": 0.0}
 
@@ -216,3 +219,26 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     assert [len(data.split(name)) for name in ("train", "val", "test")] == [12, 3, 5]
     assert all(item.path is not None and item.path.is_file() for item in data.items)
     assert [len(item.captions) for item in data.items] == [1] * 12 + [8] * 8
+
+
+def test_saying_the_same_of_every_clip_scores_badly() -> None:
+    """The figures in docs/synthetic.md; ``pytest -s`` prints them."""
+    from fewcap.evaluation.cider import cider_d
+
+    config, annotations = SyntheticConfig(), Annotations(Problems())
+    annotate(annotations, config, 0)
+    videos = annotations.videos.values()
+    references = {video.id: video.captions for video in videos if video.split == "test"}
+    training = [
+        video.captions[choose_sentences(video.id, video.captions, 1)[0]] for video in videos if video.split == "train"
+    ]
+    most_frequent = Counter(training).most_common(1)[0][0]
+    dice = random.Random(0)
+    tests = {one.id: (index, one) for index, (split, one) in enumerate(scenes(config, 0)) if split == "test"}
+    floor = cider_d(dict.fromkeys(references, most_frequent), references)
+    drawn = cider_d({video_id: dice.choice(training) for video_id in references}, references)
+    human = cider_d({v: captions(one, 1, 999, index)[0] for v, (index, one) in tests.items()}, references)
+    print(f"most frequent {floor:.1f}, random {drawn:.1f}, one more by the grammar {human:.1f}")
+    assert floor < 20
+    assert drawn < 50
+    assert human > 200

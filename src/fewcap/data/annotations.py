@@ -16,6 +16,7 @@ from fewcap.core.types import Split
 
 ProblemKind = Literal[
     "ambiguous_name",  # a caption names a video that several files could be
+    "broken_name",  # a file whose name is not UTF-8
     "broken_row",  # a row that can not be read as the others are
     "caption_without_video",
     "cleaned_caption",  # a training sentence passed over because cleaning is on
@@ -97,7 +98,7 @@ class Annotations:
         aliases: tuple[str, ...] = (),
     ) -> AnnotatedVideo | None:
         """Adds captions to a video, the first time with its split; returns None for a row without an id."""
-        video_id = video_id.strip()
+        video_id = legible(video_id.strip())
         if not video_id:
             self.problems.add("missing_id", where, "; ".join(captions)[:200], "left out: it names no video")
             return None
@@ -111,12 +112,17 @@ class Annotations:
                 "conflicting_split", where, f"{video_id}: {split}", f"stays in {video.split}, as in {video.where}"
             )
         for caption in captions:
-            text = " ".join(caption.split())
+            text = legible(" ".join(caption.split()))
             if text:
                 video.captions.append(text)
             else:
                 self.problems.add("empty_caption", where, video_id, "left out")
         return video
+
+
+def legible(text: str) -> str:
+    """The text as it can be written in UTF-8: half characters, as broken JSON and file names have them, become "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 _SPLIT_NAMES: dict[str, Split] = {

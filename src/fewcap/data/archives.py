@@ -13,13 +13,13 @@ from fewcap.data.media import Source
 
 
 def unpack(workspace: Workspace, folder: str, wanted: Sequence[tuple[str, Source]]) -> dict[str, Path]:
-    """Unpacks the videos (id, source) that are in tar files to ``folder``/id; returns where each one is."""
+    """Unpacks the videos (id, source) that are in tar files to ``folder``; returns where each one is."""
     targets: dict[Path, dict[str, Path]] = defaultdict(dict)
     places = {}
     for video_id, source in wanted:
         if source.archive is None:
             continue
-        places[video_id] = workspace.path(f"{folder}/{video_id}")
+        places[video_id] = workspace.path(f"{folder}/{source.id}")
         for member in source.members:
             targets[source.archive][member] = places[video_id] / PurePosixPath(member).name
     with progress("unpacking images", sum(map(len, targets.values())), "images") as bar:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import fingerprint
+from fewcap.data.annotations import legible
 from fewcap.data.packed import PackedFeatures
 
 VIDEO_SUFFIXES = frozenset(
@@ -41,10 +42,14 @@ class Media:
         self.places = tuple(places)
         self.packed = packed
         self.sources: list[Source] = []
+        self.unnameable: list[str] = []  # files whose names are not UTF-8: no artefact could name them
         self._by_name: dict[str, list[Source]] = defaultdict(list)
         for number, place in enumerate(places):
             for source in _distinct(list(_sources_in(place))):
-                self._index(replace(source, place=number), place)
+                if (name := legible(source.id)) != source.id:
+                    self.unnameable.append(name)
+                else:
+                    self._index(replace(source, place=number), place)
         if not self.sources and packed is None:
             looked_for = ", ".join(sorted(VIDEO_SUFFIXES))
             raise FewcapError(
@@ -92,9 +97,14 @@ def _sources_in(place: Path) -> Iterator[Source]:
 
 
 def _sources_in_folder(place: Path) -> Iterator[Source]:
+    seen: set[str] = set()
     for parent, folders, files in os.walk(place, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
         here = Path(parent)
+        if (real := os.path.realpath(parent)) in seen:  # a link to a folder above would lead round for ever
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         visible = sorted(name for name in files if not name.startswith("."))
         videos = [name for name in visible if Path(name).suffix.lower() in VIDEO_SUFFIXES]
         for name in videos:
@@ -111,9 +121,10 @@ def _sources_in_archive(place: Path) -> Iterator[Source]:
             for member in archive:
                 name = PurePosixPath(member.name)
                 if member.isfile() and name.suffix.lower() in IMAGE_SUFFIXES and len(name.parts) > 1:
-                    groups[name.parent.as_posix().removeprefix("./")].append(member.name)
+                    groups["/".join(part for part in name.parent.parts if part not in ("/", ".."))].append(member.name)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise FewcapError(f"{place}: neither a folder of videos nor a tar file of images ({error}).") from None
+    groups.pop("", None)
     for group, members in groups.items():
         yield Source(group, archive=place, members=tuple(sorted(members, key=_natural)))
 
@@ -158,18 +169,15 @@ def listing_hash(place: Path) -> str:
         return _sampled_hash(place)
     if not place.is_dir():
         raise FewcapError(f"{place}: there is no such folder of videos.")
-    wanted = VIDEO_SUFFIXES | IMAGE_SUFFIXES
-    files = [
-        path
-        for parent, _, names in os.walk(place, followlinks=True)
-        for name in names
-        if (path := Path(parent) / name).suffix.lower() in wanted and path.is_file()
-    ]
-    return fingerprint(sorted([path.relative_to(place).as_posix(), _sampled_hash(path)] for path in files))
+    sources = [source.path for source in _sources_in_folder(place) if source.path is not None]
+    files = [file for path in sources for file in (images_in(path) if path.is_dir() else [path])]
+    return fingerprint(sorted([legible(path.relative_to(place).as_posix()), _sampled_hash(path)] for path in files))
 
 
 def _sampled_hash(path: Path) -> str:
     digest = hashlib.sha256()
+    if not path.is_file():  # a link that leads nowhere; the look at each video reports it
+        return ""
     with open(path, "rb") as handle:
         size = os.fstat(handle.fileno()).st_size
         digest.update(size.to_bytes(8, "big"))

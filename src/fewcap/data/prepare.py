@@ -15,7 +15,7 @@ from fewcap.core.errors import FewcapError, nearest
 from fewcap.core.store import Manifest, Stage, Workspace, read_json, read_jsonl, run_stage, sha256_file
 from fewcap.core.types import SPLITS, Split, VideoItem
 from fewcap.data import folder, msrvtt, msvd, synthetic, vatex
-from fewcap.data.annotations import AnnotatedVideo, Annotations, Problems
+from fewcap.data.annotations import AnnotatedVideo, Annotations, Problems, legible
 from fewcap.data.archives import unpack
 from fewcap.data.choose import RULE, choose_sentences, noisy_sentences, seeded_split
 from fewcap.data.media import Media, Source, listing_hash
@@ -115,7 +115,7 @@ def _input_hashes(config: DataConfig) -> dict[str, str]:
             raise FewcapError(f"{path}: there is no such captions file.")
         hashes[f"captions {number}: {path.name}"] = sha256_file(path)
     for number, place in enumerate(config.videos):
-        hashes[f"videos {number}: {place.name}"] = listing_hash(place)
+        hashes[f"videos {number}: {legible(place.name)}"] = listing_hash(place)
     if config.packed_features is not None:
         if not config.packed_features.is_file():
             raise FewcapError(f"{config.packed_features}: there is no such file of packed features.")
@@ -192,6 +192,8 @@ def locate(annotations: Annotations, media: Media, *, ids_from_files: bool) -> l
         if ids_from_files:
             video = AnnotatedVideo(source.id, video.where, list(video.captions), video.split)
         found[video.id] = (video, source)
+    for name in media.unnameable:
+        problems.add("broken_name", name, name, "left out: rename the file")
     for source in media.sources:
         if source not in wanted:
             place = source.path or source.archive or (media.packed.path if media.packed else source.id)
