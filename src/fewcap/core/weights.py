@@ -298,7 +298,8 @@ def _check(file: Path, expected: str) -> None:
     found = sha256_file(file)
     if found != expected:
         raise FewcapError(
-            f"{file}: its sha256 {found[:12]}… is not the pinned {expected[:12]}…; it is not used. Install the package again."
+            f"{file}: its sha256 {found[:12]}… is not the pinned {expected[:12]}…, so it is not used; install the "
+            "package again."
         )
 
 

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -107,7 +108,7 @@ class _Crew:
                     try:
                         content = worker.run(unit.name, jobs)
                         break
-                    except _WorkerDied as death:
+                    except _WorkerDiedError as death:
                         self._end(worker)
                         worker = None
                         if self._stopped:
@@ -137,7 +138,7 @@ class _Crew:
             self._processes.discard(worker.process)
         worker.close()
 
-    def _after_death(self, death: _WorkerDied, jobs: list[Job]) -> list[Seen]:
+    def _after_death(self, death: _WorkerDiedError, jobs: list[Job]) -> list[Seen]:
         """Counts against the video at which it happened; too many, and the video is taken out of ``jobs``."""
         video = death.video
         with self._lock:
@@ -157,7 +158,7 @@ class _Crew:
         return [_given_up(job, str(death))]
 
 
-class _WorkerDied(Exception):
+class _WorkerDiedError(Exception):
     def __init__(self, reason: str, video: str | None) -> None:
         super().__init__(reason)
         self.video = video
@@ -185,7 +186,7 @@ class _Worker:
                 assert self.process.stdout is not None
                 content = self.process.stdout.read(message["bytes"])
                 if len(content) < message["bytes"]:
-                    raise _WorkerDied(self._how(), video)
+                    raise _WorkerDiedError(self._how(), video)
                 return content
 
     def _send(self, line: str) -> None:
@@ -194,7 +195,7 @@ class _Worker:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         except OSError:
-            raise _WorkerDied(self._how(), None) from None
+            raise _WorkerDiedError(self._how(), None) from None
 
     def _read(self, video: str | None) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -205,7 +206,7 @@ class _Worker:
         finally:
             watch.cancel()
         if not line.endswith(b"\n"):
-            raise _WorkerDied(self._how(), video)
+            raise _WorkerDiedError(self._how(), video)
         return json.loads(line)
 
     def _how(self) -> str:
@@ -218,10 +219,8 @@ class _Worker:
     def close(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                try:
+                with suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -50,7 +50,9 @@ def extract(data: Path, out: Path, config: FeaturesConfig) -> Manifest:
         config=config.content(),
         revision=REVISION,
     )
-    backbones = {kind: {"name": card.name, "dim": card.dim, "hash": card.hash} for kind, card in cards.items()}
+    backbones: dict[str, Any] = {
+        kind: {"name": card.name, "dim": card.dim, "hash": card.hash} for kind, card in cards.items()
+    }
     return run_stage(stage, lambda workspace: _build(workspace, dataset, config, backbones))
 
 
@@ -67,7 +69,7 @@ class Extractor:
         return {kind: card.hash for kind, card in self._computer.backbones.cards.items()}
 
     def features_of(self, path: Path | str, *, start: float | None = None, end: float | None = None) -> VideoFeatures:
-        """The features of a video, a folder of images or a photograph, or of its part from ``start`` to ``end`` seconds."""
+        """Features of a video, a folder of images or a photograph, or of its part from ``start`` to ``end`` seconds."""
         seen = self._computer.look(Path(path), start, end)
         for warning in seen.facts.get("warnings", ()):
             log.warning("%s: %s", path, warning)
@@ -80,7 +82,7 @@ def _build(
 ) -> dict[str, Any]:
     jobs = [Job(item.id, str(item.path)) for item in dataset.items if item.path is not None]
     errors = {
-        item.id: "only features of it exist and they do not mix with extracted ones; give its file or use none of the files."
+        item.id: "only ready features of it exist, and they do not mix with extracted ones; give its file as well."
         for item in dataset.items
         if item.path is None
     }

