@@ -25,6 +25,7 @@ BAD_CAPTIONS = [
     ("a.csv", b"video,captoin\na.mp4,x\n", "Is it 'captoin'?"),
     ("a.csv", b"vidoe,caption\na.mp4,x\n", "Is it 'vidoe'?"),
     ("a.csv", b"when,caption\n1,x\n", "no column for the video among 'when', 'caption'"),
+    ("a.csv", b"a.mp4,a dog runs\nb.mp4,a cat sits\n", "its first line, 'a.mp4', 'a dog runs', looks like a caption"),
     ("a.csv", b"a.mp4,a dog runs\n", "has a header (a.mp4, a dog runs) but no rows"),
     ("a.csv", b'video,caption\na.mp4,"never closed\n' + b"x" * 200_000, "not valid CSV"),
     ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "this is not a text file"),

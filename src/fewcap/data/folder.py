@@ -11,6 +11,7 @@ from typing import Any
 
 from fewcap.core.errors import FewcapError, nearest
 from fewcap.data.annotations import Annotations, split_of
+from fewcap.data.media import VIDEO_SUFFIXES
 from fewcap.data.tables import Row, read_rows
 
 # By preference: the first name that a file has is taken.
@@ -58,6 +59,11 @@ def find_columns(
         for name in usual:
             if name in plain:
                 return plain[name]
+        if any(Path(name).suffix.lower() in VIDEO_SUFFIXES for name in header):
+            raise FewcapError(
+                f"{path}: its first line, {_listed(header)}, looks like a caption; put a line with the names of the "
+                "columns above it, such as video,caption."
+            )
         hint = next((text for name in usual for column in plain if (text := _alike(name, column, plain))), "")
         raise FewcapError(
             f"{path}: no column for the {role} among {_listed(header)}; rename one to '{usual[0]}' "

@@ -86,7 +86,8 @@ def _place(frame: Image, actor: Actor, pose: Pose, picture: Image, unit: float, 
         (x - spread, feet - half * 0.09 - shift[1], x + spread, feet + half * 0.13 - shift[1]), fill=(20, 20, 30, 70)
     )
 
-    reach = math.ceil(picture.width * max(pose.stretch_x, pose.stretch_y) * 0.72) + 1
+    diagonal = 0.72 if pose.turn else 0.5  # half the side of the square that the turned sprite fits in
+    reach = math.ceil(picture.width * max(pose.stretch_x, pose.stretch_y) * diagonal) + 1
     left, top = math.floor(x) - reach, math.floor(y) - reach
     side = 2 * reach + 1
     angle = math.radians(pose.turn)
