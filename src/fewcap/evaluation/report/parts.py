@@ -39,9 +39,10 @@ def score_part(run: Run, baseline: Mapping[str, Any] | None) -> dict[str, Any] |
         detail = f"“{floors['most_frequent']['caption']}” for every clip"
         runs.append({"name": "most frequent caption", "style": "frequent", "detail": detail})
         runs[-1] |= _values(floors["most_frequent"])
-    columns = [name for name in NAMES if name in run.scores["metrics"]]
+    # The metric that decides comes first: on a phone the others are out of sight.
+    columns = sorted((name for name in NAMES if name in run.scores["metrics"]), key=_prominence)
     charts = []
-    for name in (name for name in HEADLINE if name in columns):
+    for name in (name for name in columns if name in HEADLINE):
         marks = []
         for one in runs:
             if name in one["metrics"]:
@@ -61,6 +62,11 @@ def score_part(run: Run, baseline: Mapping[str, Any] | None) -> dict[str, Any] |
         "columns": [NAMES[name] for name in columns],
         "more": _more(run.scores),
     }
+
+
+def _prominence(metric: str) -> int:
+    order = ("cider_d", "bleu4", "meteor", "rouge_l")
+    return order.index(metric) if metric in order else len(order)
 
 
 def _values(scores: Mapping[str, Any]) -> dict[str, Any]:
