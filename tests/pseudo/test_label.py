@@ -10,6 +10,7 @@ import pytest
 from fewcap.core.config.label import LabelConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest, read_jsonl
+from fewcap.pseudo import engines
 from fewcap.pseudo import label as stage
 from fewcap.pseudo.label import label, read_pseudo
 
@@ -51,7 +52,7 @@ def test_ranked_sentences_with_traces(project: Project, tiny_folder: Path, tmp_p
     assert [s.text for s in back["v2"]] == [s["text"] for s in rows["v2"]["sentences"]]
 
 
-def test_batch_and_engine_change_nothing_and_are_no_part_of_the_key(
+def test_the_batch_changes_nothing_and_is_no_part_of_the_key(
     project: Project, tiny_folder: Path, tmp_path: Path
 ) -> None:
     one = label(*project, tmp_path / "one", config(tiny_folder, batch=1), seed=3)
@@ -65,7 +66,7 @@ def test_killed_and_resumed_gives_the_same_bytes(
     whole = label(*project, tmp_path / "whole", config(tiny_folder), seed=0)
     monkeypatch.setattr(stage, "VIDEOS_A_PART", 2)
     calls = []
-    invent = stage.invent
+    invent = engines.invent
 
     def dies_at_the_third(*args: Any) -> Any:
         calls.append(args)
@@ -73,7 +74,7 @@ def test_killed_and_resumed_gives_the_same_bytes(
             raise KeyboardInterrupt
         return invent(*args)
 
-    monkeypatch.setattr(stage, "invent", dies_at_the_third)
+    monkeypatch.setattr(engines, "invent", dies_at_the_third)
     with pytest.raises(KeyboardInterrupt):
         label(*project, tmp_path / "torn", config(tiny_folder), seed=0)
     with pytest.raises(FewcapError, match="unfinished"):
@@ -84,9 +85,9 @@ def test_killed_and_resumed_gives_the_same_bytes(
 
 
 def test_ranking_off_keeps_the_order_of_the_chains(project: Project, tiny_folder: Path, tmp_path: Path) -> None:
-    off = config(tiny_folder, rank={"enabled": False, "fluent": 1.0}, keep=10)
+    off = config(tiny_folder, rank={"enabled": False, "fluent": 1.0}, keep=20)
     label(*project, tmp_path / "off", off, seed=0)
-    on = config(tiny_folder, rank={"fluent": 1.0}, keep=10)
+    on = config(tiny_folder, rank={"fluent": 1.0}, keep=20)
     label(*project, tmp_path / "on", on, seed=0)
     plain = {video: [s.text for s in found] for video, found in read_pseudo(tmp_path / "off").items()}
     ranked = {video: [s.text for s in found] for video, found in read_pseudo(tmp_path / "on").items()}
@@ -102,6 +103,17 @@ def test_a_second_run_is_skipped_and_new_models_are_not(
     with caplog.at_level("INFO", "fewcap"):
         label(*project, tmp_path / "out", config(tiny_folder), seed=0)
     assert "skipped" in caplog.text
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_bytes(
+    project: Project, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="ray is not installed")
+    monkeypatch.setattr(stage, "VIDEOS_A_PART", 3)
+    here = label(*project, tmp_path / "here", config(tiny_folder), seed=0)
+    there = label(*project, tmp_path / "there", config(tiny_folder, engine="ray", workers=2), seed=0)
+    assert here.digest == there.digest
 
 
 def test_missing_models_are_named_before_any_work(project: Project, tmp_path: Path) -> None:

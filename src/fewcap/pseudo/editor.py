@@ -19,7 +19,7 @@ from torch import Tensor
 from fewcap.core.config.label import EditConfig
 from fewcap.pseudo.chain import Chain
 from fewcap.pseudo.equations import allowed_edits, choose_edit, choose_words, wants_edit, word_log_scores
-from fewcap.pseudo.inference import action_probs, next_log_probs, sequence_log_probs
+from fewcap.pseudo.inference import action_probs, fluency, next_log_probs
 from fewcap.pseudo.language import DELETE, REPLACE, LanguageModels
 
 ROWS = 256  # chains whose words are chosen in one go: [ROWS, V] stays small
@@ -64,7 +64,7 @@ class Editor:
                 running = self.step(running)
                 if not running:
                     break
-            scores = self._fluency(chains)
+            scores = fluency(self.models.forward, self.models.backward, [tuple(chain.ids) for chain in chains])
             finished(len(group))
             for chain, score in zip(chains, scores, strict=True):
                 yield Draft(tuple(chain.words), tuple(chain.edits), chain.finished, score)
@@ -115,7 +115,7 @@ class Editor:
             uniforms = torch.tensor([chain.generator.random() for chain, *_ in part], dtype=torch.float64)
             tokens, shares = choose_words(
                 scores,
-                self._banned(part),
+                self.banned(part),
                 self.config.temperature,
                 self.config.top_words,
                 uniforms if self.config.sampling else None,
@@ -132,16 +132,10 @@ class Editor:
             row[chain.ids] = True
         return present
 
-    def _banned(self, writing: Sequence[tuple[Chain, int, int, float]]) -> Tensor:
+    def banned(self, writing: Sequence[tuple[Chain, int, int, float]]) -> Tensor:
         """[n, V]: tokens that are no words, the word to be replaced, and the new word's neighbours."""
         banned = self._forbidden.repeat(len(writing), 1)
         for row, (chain, action, position, _) in zip(banned, writing, strict=True):
             after = position + 1 if action == REPLACE else position
             row[[chain.ids[position - 1], chain.ids[position], chain.ids[after]]] = True
         return banned
-
-    def _fluency(self, chains: Sequence[Chain]) -> list[float]:
-        sentences = [tuple(chain.ids) for chain in chains]
-        forward = sequence_log_probs(self.models.forward, sentences)
-        backward = sequence_log_probs(self.models.backward, [ids[::-1] for ids in sentences])
-        return [float(forward[ids] + backward[ids[::-1]]) / 2 for ids in sentences]

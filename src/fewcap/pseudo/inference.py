@@ -60,3 +60,10 @@ def sequence_log_probs(network: Any, sequences: Sequence[Ids]) -> dict[Ids, Tens
         return picked.mean(1)
 
     return in_blocks(sequences, call)
+
+
+def fluency(forward: Any, backward: Any, sentences: Sequence[Ids]) -> list[float]:
+    """For each sentence the mean log probability of a token, of both directions."""
+    there = sequence_log_probs(forward, sentences)
+    back = sequence_log_probs(backward, [ids[::-1] for ids in sentences])
+    return [float(there[ids] + back[ids[::-1]]) / 2 for ids in sentences]

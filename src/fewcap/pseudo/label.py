@@ -17,6 +17,7 @@ from fewcap.core.types import VideoItem
 from fewcap.data.prepare import read_dataset
 from fewcap.features.store import FeatureStore
 from fewcap.pseudo.candidates import Candidate, Source, Strategy
+from fewcap.pseudo.engines import run_here, run_ray
 from fewcap.pseudo.judge import Judged, judge
 from fewcap.pseudo.rank import Ranker, load_ranker
 from fewcap.pseudo.strategies import load_strategy, strategy_digest
@@ -72,7 +73,7 @@ def _build(workspace: Workspace, data: Path, features: Path, config: LabelConfig
     if not items:
         raise FewcapError(f"{data}: no training video has a caption, so there is nothing to invent captions from.")
     strategy = load_strategy(config, seed=seed)
-    found = _candidates(workspace, items, strategy, config)
+    found = _candidates(workspace, items, strategy, config, seed)
     tagger = load_tagger(config.tagger)
     verdicts = {
         item.id: judge(found[item.id], config.edit, tagger, keeps_keywords=strategy.keeps_keywords) for item in items
@@ -87,24 +88,28 @@ Found = list[tuple[Source, list[Candidate]]]
 
 
 def _candidates(
-    workspace: Workspace, items: Sequence[VideoItem], strategy: Strategy, config: LabelConfig
+    workspace: Workspace, items: Sequence[VideoItem], strategy: Strategy, config: LabelConfig, seed: int
 ) -> dict[str, Found]:
     """Candidates of each video by source; parts that an earlier run finished are read back."""
-    found: dict[str, Found] = {}
-    with progress("invent captions", len(items), "videos") as bar:
-        for start in range(0, len(items), VIDEOS_A_PART):
-            part = items[start : start + VIDEOS_A_PART]
-            name = f"scratch/candidates-{start:06d}.jsonl"
-            if not workspace.exists(name):
-                workspace.write_jsonl(name, invent(strategy, sources_of(part, config)))
-            for row in workspace.read_jsonl(name):
-                source = Source(row["video"], row["number"], row["text"], tuple(row["keywords"]))
-                candidates = [
-                    Candidate(tuple(c["words"]), tuple(c["edits"]), c["lm_score"], c["problem"])
-                    for c in row["candidates"]
-                ]
-                found.setdefault(source.video, []).append((source, candidates))
-            bar.advance(len(part))
+    parts = {
+        f"scratch/candidates-{start:06d}.jsonl": sources_of(items[start : start + VIDEOS_A_PART], config)
+        for start in range(0, len(items), VIDEOS_A_PART)
+    }
+    missing = {name: sources for name, sources in parts.items() if not workspace.exists(name)}
+    done = run_ray(config, missing, seed=seed) if config.engine == "ray" else run_here(strategy, missing)
+    with progress("invent captions", sum(map(len, parts.values())), "sentences") as bar:
+        bar.advance(sum(len(sources) for name, sources in parts.items() if name not in missing))
+        for name, rows in done if missing else ():
+            workspace.write_jsonl(name, rows)
+            bar.advance(len(parts[name]))
+    found: dict[str, Found] = {item.id: [] for item in items}
+    for name in parts:
+        for row in workspace.read_jsonl(name):
+            source = Source(row["video"], row["number"], row["text"], tuple(row["keywords"]))
+            candidates = [
+                Candidate(tuple(c["words"]), tuple(c["edits"]), c["lm_score"], c["problem"]) for c in row["candidates"]
+            ]
+            found[source.video].append((source, candidates))
     return found
 
 
@@ -116,22 +121,6 @@ def sources_of(items: Sequence[VideoItem], config: LabelConfig) -> list[Source]:
         Source(item.id, number, text, tuple(keywords(text, most, tagger=tagger)))
         for item in items
         for number, text in enumerate(item.captions)
-    ]
-
-
-def invent(strategy: Strategy, sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """Candidates of a part of the data as rows, so that they can be kept or sent."""
-    return [
-        {
-            "video": source.video,
-            "number": source.number,
-            "text": source.text,
-            "keywords": source.keywords,
-            "candidates": [
-                {"words": c.words, "edits": c.edits, "lm_score": c.lm_score, "problem": c.problem} for c in candidates
-            ],
-        }
-        for source, candidates in zip(sources, strategy.candidates(sources), strict=True)
     ]
 
 

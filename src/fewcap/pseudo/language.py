@@ -90,6 +90,11 @@ def models_folder(name: str) -> Path:
     return folder
 
 
+def is_ours(name: str) -> bool:
+    """Whether a name or folder means a set of models that fewcap trained, not a published checkpoint."""
+    return name == "fewcap" or all((Path(name) / f"{role}.safetensors").exists() for role in ROLES)
+
+
 def models_digest(name: str) -> str:
     """What the result of a run depends on: the contents of the models' folder."""
     folder = models_folder(name)

@@ -57,4 +57,8 @@ def load_ranker(items: Sequence[VideoItem], store: FeatureStore, config: LabelCo
     """The ranker that the configuration names; None when ranking is off."""
     if not config.rank.enabled:
         return None
+    if config.rank.model != "two-tower":
+        from fewcap.pseudo.xclip import XClipRanker
+
+        return XClipRanker.load(config.rank.model, items)
     return FeatureRanker.fit(items, store, config, seed=seed)

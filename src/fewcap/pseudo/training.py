@@ -19,7 +19,7 @@ from fewcap.core.errors import FewcapError
 from fewcap.pseudo.codec import Codec, count_words
 from fewcap.pseudo.corpus import Corpus, batches_of_equal_length, read_corpus
 from fewcap.pseudo.fit import Fitted, Schedule, fit
-from fewcap.pseudo.language import ACTIONS, LanguageModels, new_network
+from fewcap.pseudo.language import ACTIONS, LanguageModels, is_ours, models_folder, new_network
 from fewcap.pseudo.synthetic import Creator
 from fewcap.text.tagger import load_tagger
 
@@ -42,24 +42,27 @@ def train_models(config: ModelsConfig, out: Path, *, scratch: Path, seed: int = 
     card |= {"vocabulary": len(codec), "settings": config.model_dump(mode="json", exclude={"corpus"})}
     card["corpus"] = [path.name for path in config.corpus]
 
-    forward = new_network("forward", config, codec)
-    fitted = data.fit(forward, directed_loss, config.language_epochs, config, scratch / "forward")
+    earlier = LanguageModels.load(config.base) if config.base and is_ours(config.base) else None
+    forward = earlier.forward if earlier else new_network("forward", config, codec)
+    fitted = data.fit(forward, directed_loss, config.forward_epochs, config, scratch / "forward")
     card["forward"] = _perplexity(fitted)
-    backward = new_network("backward", config, codec, forward)
-    fitted = data.fit(backward, reversed_loss, config.language_epochs, config, scratch / "backward")
+    backward = earlier.backward if earlier else new_network("backward", config, codec, forward)
+    fitted = data.fit(backward, reversed_loss, config.backward_epochs, config, scratch / "backward")
     card["backward"] = _perplexity(fitted)
-    masked = new_network("masked", config, codec, forward)
+    masked = earlier.masked if earlier else new_network("masked", config, codec, forward)
     fitted = data.fit(masked, _masked_loss(codec, seed), config.masked_epochs, config, scratch / "masked")
     card["masked"] = _perplexity(fitted)
 
     creator = Creator(masked, codec, config.noise, _frequencies(train, len(codec)))
     log.info("making synthetic pairs for the action classifier")
     generator = random.Random(seed)
-    learned = _pairs(creator, corpus.train, codec, generator)
+    # Pairs cost a pass of the masked model: no more of them than will be learned from.
+    needed = math.ceil(min(1.0, config.classifier_epochs) * len(corpus.train))
+    learned = _pairs(creator, corpus.train[:needed], codec, generator)
     measured = _pairs(creator, corpus.held_out[:HELD_OUT_SENTENCES], codec, generator)
-    classifier = new_network("classifier", config, codec, masked)
+    classifier = earlier.classifier if earlier else new_network("classifier", config, codec, masked)
     pairs = Sentences(learned, measured, 2 * config.tokens_per_batch, seed)
-    fitted = pairs.fit(classifier, action_loss, config.classifier_epochs, config, scratch / "classifier")
+    fitted = pairs.fit(classifier, action_loss, max(1.0, config.classifier_epochs), config, scratch / "classifier")
     card["classifier"] = {"steps": fitted.steps, **_precision_and_recall(classifier, measured)}
 
     models = LanguageModels(codec, forward, backward, masked, classifier)
@@ -189,6 +192,8 @@ def _perplexity(fitted: Fitted) -> dict[str, Any]:
 def _codec(config: ModelsConfig, corpus: Corpus) -> Codec:
     if config.base is None:
         return Codec.of_words(count_words(corpus.train, config.seen, config.vocabulary))
+    if is_ours(config.base):
+        return Codec.load(models_folder(config.base))
     from transformers import AutoTokenizer
 
     try:

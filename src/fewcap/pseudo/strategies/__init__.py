@@ -1,4 +1,4 @@
-"""Ways of inventing sentences, one a file, behind one interface."""
+"""Ways of inventing sentences behind one interface: the editor, and the rivals it is compared with."""
 
 from __future__ import annotations
 
@@ -7,16 +7,34 @@ from fewcap.pseudo.candidates import Strategy
 
 
 def load_strategy(config: LabelConfig, *, seed: int) -> Strategy:
-    """The strategy that the configuration names, ready to work."""
-    if config.strategy == "edit":
-        from fewcap.pseudo.strategies.edit import Edit
+    """The strategy that the configuration names, ready to work; what is missing is said here."""
+    from fewcap.pseudo.language import LanguageModels
+    from fewcap.pseudo.strategies.edit import Edit
+    from fewcap.pseudo.strategies.scored import Scored
 
-        return Edit.load(config, seed=seed)
-    raise NotImplementedError(config.strategy)
+    models = LanguageModels.load(config.models, config.precision)
+    if config.strategy == "edit":
+        return Edit.of(models, config, seed=seed)
+    return Scored(_rival(config, seed), models)
+
+
+def _rival(config: LabelConfig, seed: int) -> Strategy:
+    if config.strategy == "translation":
+        from fewcap.pseudo.strategies.translation import BackTranslation
+
+        return BackTranslation.load(config, seed=seed)
+    if config.strategy == "llm":
+        from fewcap.pseudo.strategies.llm import Paraphrase
+
+        return Paraphrase.load(config, seed=seed)
+    from fewcap.pseudo.strategies.wordwise import MaskedReplacement, RandomInsertion, SynonymReplacement
+
+    rivals = {"synonyms": SynonymReplacement, "insertion": RandomInsertion, "masked": MaskedReplacement}
+    return rivals[config.strategy](config, seed=seed)
 
 
 def strategy_digest(config: LabelConfig) -> dict[str, str]:
-    """Hashes of the weights that the strategy reads, by name."""
+    """Hashes of the language models, on which the editor, the masked rival and every fluency score depend."""
     from fewcap.pseudo.language import models_digest
 
     return {"models": models_digest(config.models)}

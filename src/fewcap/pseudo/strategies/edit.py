@@ -23,8 +23,7 @@ class Edit:
         self.seed = seed
 
     @classmethod
-    def load(cls, config: LabelConfig, *, seed: int) -> Edit:
-        models = LanguageModels.load(config.models, config.precision)
+    def of(cls, models: LanguageModels, config: LabelConfig, *, seed: int) -> Edit:
         return cls(Editor(models, config.edit, config.batch), config.candidates, seed=seed)
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
