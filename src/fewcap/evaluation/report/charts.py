@@ -48,9 +48,13 @@ def line_chart(
     best: float | None = None,
     best_label: str = "",
     whole_numbers: bool = True,
+    legend: bool = False,
 ) -> Markup:
-    """Lines over a common x axis; ``best`` marks one x."""
+    """Lines over a common x axis; ``best`` marks one x, ``legend`` names the lines above the chart."""
     width, height, left, right, top, bottom = 460, 250, 46, 14, 16, 40
+    if legend:
+        top += 18 * len(series)
+        height += 18 * len(series)
     points = [(x, y) for one in series for x, y in one.points if y is not None]
     if not points:
         return Markup("")
@@ -87,7 +91,10 @@ def line_chart(
             f'<text class="tick" x="{x + shift:.1f}" y="{height - bottom - 8}" text-anchor="{side}">'
             f"{escape(best_label)}</text>"
         )
-    for one in series:
+    for place, one in enumerate(series):
+        if legend:
+            parts.append(f'<circle class="{one.style}" cx="{left + 5}" cy="{12 + 18 * place}" r="4"/>')
+            parts.append(f'<text class="tick" x="{left + 16}" y="{16 + 18 * place}">{escape(one.name)}</text>')
         for run in _runs(one.points):
             path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in run)
             parts.append(f'<polyline class="{one.style}" points="{path}"/>')
@@ -100,9 +107,9 @@ def line_chart(
     return Markup("".join(parts) + "</svg>")
 
 
-def scale_chart(title: str, marks: Sequence[Mark]) -> Markup:
+def scale_chart(title: str, marks: Sequence[Mark], *, named: bool = False) -> Markup:
     """Scores below each other on one horizontal scale, with intervals where there are some."""
-    width, left, right, lane = 460, 12, 16, 17
+    width, left, right, lane = (760, 300, 16, 17) if named else (460, 12, 16, 17)
     bottom = 10 + lane * len(marks)
     height = bottom + 20
     low = 0.0
@@ -122,6 +129,9 @@ def scale_chart(title: str, marks: Sequence[Mark]) -> Markup:
     for number_of_mark, mark in enumerate(marks):
         line = 6 + lane * (number_of_mark + 0.5)
         about = escape(f"{mark.name}: {mark.value:.1f}")
+        if named:
+            place = f'x="{left - 14}" y="{line + 4:.1f}"'
+            parts.append(f'<text class="tick" {place} text-anchor="end">{escape(mark.name)}</text>')
         if mark.low is not None and mark.high is not None:
             about = escape(f"{mark.name}: {mark.value:.1f} ({mark.low:.1f} to {mark.high:.1f})")
             parts.append(
