@@ -72,9 +72,7 @@ def test_rotation_flag_turns_the_picture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(33, 17), (17, 63), (1, 1), (640, 2)])
 def test_odd_sizes(width: int, height: int, tmp_path: Path) -> None:
-    path = write_video(
-        tmp_path / "odd.mkv", frames=4, width=width, height=height, codec="ffv1", pix_fmt="bgr0"
-    )
+    path = write_video(tmp_path / "odd.mkv", frames=4, width=width, height=height, codec="ffv1", pix_fmt="bgr0")
     sample = sample_video(path, CONFIG, VIEWS)
     assert sample.frames.shape == (4, 48, 64, 3)
 
