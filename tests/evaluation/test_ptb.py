@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fewcap.evaluation.java import find_java
 from fewcap.evaluation.ptb import PUNCTUATION, tokenise
@@ -30,6 +32,14 @@ from fewcap.evaluation.ptb import PUNCTUATION, tokenise
 )
 def test_tokenises_as_coco_does(caption: str, expected: str) -> None:
     assert tokenise(caption) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=40))
+def test_any_text_has_tokens_without_blanks(text: str) -> None:
+    tokenised = tokenise(text)
+    assert tokenised.split() == [token for token in tokenised.split(" ") if token]
+    assert tokenise(f"a man {text}").startswith("a man")
 
 
 def _captions(folder: Path) -> list[str]:

@@ -23,7 +23,8 @@ class Plan:
         total = sum(minutes for minutes in known if minutes is not None)
         lines = [f"{len(self.chosen)} cells to run" + (f", about {total:.0f} min" if total else "")]
         if any(minutes is None for minutes in known):
-            lines.append("how long a cell takes is not known yet; the first one tells")
+            first = f"how long a cell takes is not known yet: {self.chosen[0].label} tells"
+            return [first, f"{len(self.left_out)} cells wait for it"] if self.left_out else [*lines, first]
         for cell in self.left_out:
             minutes = self.minutes[cell.key]
             lines.append(f"left out: {cell.label}" + (f" (about {minutes:.0f} min)" if minutes is not None else ""))

@@ -18,8 +18,6 @@ PUNCTUATION = frozenset(
     ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
 )
 
-_BLANKS = re.compile(r"[ \t\r\n\f\v\u00a0\u0085\u2000-\u200a\u2028\u2029\u3000]+")
-
 _LETTER = r"[^\W\d_]"
 _LETTERS = rf"(?:{_LETTER}|[0-9])"
 _APOSTROPHE = "['\u0092\u2019]"
@@ -130,15 +128,11 @@ def tokens(caption: str) -> list[str]:
     """The tokens by which COCO's metrics compare captions: lower case, punctuation removed."""
     if "&" in caption:
         caption = html.unescape(caption)
-    chunks = _BLANKS.split(caption)
-    found: list[str] = []
-    for chunk, following in zip(chunks, [*chunks[1:], ""], strict=True):
-        # A single letter and a full stop are an initial ("w. bush"), but not at the end of the caption.
-        if not following and _LETTER_AND_STOP.search(chunk):
-            chunk = chunk[:-1]
-        if chunk:
-            found.extend(_tokens_of_chunk(chunk))
-    return found
+    chunks = caption.split()
+    # A single letter and a full stop are an initial ("w. bush"), but not at the end of the caption.
+    if chunks and _LETTER_AND_STOP.search(chunks[-1]):
+        chunks[-1] = chunks[-1][:-1]
+    return [token for chunk in chunks for token in _tokens_of_chunk(chunk)]
 
 
 def tokenise(caption: str) -> str:

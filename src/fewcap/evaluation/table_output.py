@@ -54,7 +54,8 @@ class TableRow:
         seeds = f"{self.seeds}/{self.wanted}" if self.wanted else "-"
         name = f"{self.name} ({self.venue})" if self.venue else self.name
         used = self.features or "-"
-        return [name, self.sentences, str(self.pseudo), self.published_features, *published, used, *measured, seeds]
+        theirs = self.published_features if any(value is not None for value in self.published) else "-"
+        return [name, self.sentences, str(self.pseudo), theirs, *published, used, *measured, seeds]
 
     def _measured(self, value: tuple[float, float] | None) -> str:
         if value is None:
