@@ -92,7 +92,7 @@ BAD_COMMANDS = [
     (["run", "project", "--frob"], 2, "--frob"),
     (["train", "project", "--set", "data.source=msvdd"], 2, "Did you mean 'msvd'?"),
     (["extract", "project", "--set", "data.source=folder"], 2, "data"),
-    (["demo", "--clips", "two"], 2, "two"),
+    (["demo", "--clips", "two"], 2, "--clips"),
     (["demo", "--clips", "1"], 2, "--clips"),
     (["demo", "--seed", "-1"], 2, "--seed"),
     (["init", "new"], 2, "--videos"),

@@ -7,12 +7,12 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
 from fewcap import __version__
-from fewcap.core.errors import FewcapError
+from fewcap.core.errors import FewcapError, UsageError
 
 app = typer.Typer(
     help="Video captioning from one to three captions a video.",
@@ -101,8 +101,20 @@ def extract(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson =
 
 
 @app.command()
-def label(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+def label(
+    project: ProjectFolder,
+    train_models: Annotated[
+        bool, typer.Option("--train-models", help="First train language models on label.training.corpus.")
+    ] = False,
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
     """Invent captions around the keywords of the given ones, ranked by the video."""
+    if train_models:
+        from fewcap import pipeline
+
+        folder = pipeline.train_language_models(pipeline.Project.open(project, overrides))
+        overrides = [*overrides, f"label.models={folder}"]
     _stage("label", project, overrides, as_json)
 
 
@@ -164,6 +176,64 @@ def score(
     from fewcap.evaluation.score import score as score_files
 
     _answer(score_files(predictions, references, ScoreConfig()), as_json)
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="A scored project or scores folder.", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="The run to compare it with.", show_default=False)],
+    clips: Annotated[int, typer.Option(min=0, help="Clips to show where the two differ most.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two runs: score differences with significance, and the clips where they differ most."""
+    from fewcap.core.config.score import ScoreConfig
+    from fewcap.evaluation.compare import compare as compare_runs
+
+    _answer(compare_runs(first, second, ScoreConfig(), clips=clips), as_json)
+
+
+@app.command()
+def reproduce(
+    table: Annotated[int, typer.Argument(min=2, max=12, help="A table of the paper.", show_default=False)],
+    project: ProjectFolder,
+    out: Annotated[Path | None, typer.Option(help="Where tables go; PROJECT/tables/TABLE without it.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each row, with seeds 0, 1, ...")] = 1,
+    budget: Annotated[float | None, typer.Option(min=0, help="Minutes; rows that do not fit are named.")] = None,
+    settings: Annotated[
+        Literal["paper", "release", "own"],
+        typer.Option(help="As the paper states them, as its release has them, or the project's own."),
+    ] = "paper",
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Measure the rows of one of the paper's tables on a project, beside the published numbers."""
+    from fewcap.pipeline import reproduce_table
+
+    place = out if out is not None else project / "tables" / str(table)
+    done = reproduce_table(
+        table, project, place, seeds=range(seeds), budget=budget, settings=settings, overrides=overrides
+    )
+    _answer(done, as_json)
+
+
+@app.command()
+def weights(
+    name: Annotated[str | None, typer.Argument(help="A model of the list.")] = None,
+    get: Annotated[bool, typer.Option("--get", help="Download and convert it.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare it with its hash.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List every model: role, source, licence, size, present or not; get or verify one."""
+    from fewcap.core import weights as catalogue
+
+    if (get or verify) and name is None:
+        raise UsageError("--get and --verify need the name of a model: fewcap weights NAME --get")
+    if name is not None and (get or verify):
+        path = catalogue.get(name) if get else catalogue.verify(name)
+        _answer({"model": name, "file": str(path), "state": "ready" if get else "verified"}, as_json)
+        return
+    chosen = [catalogue.status(name)] if name is not None else catalogue.list_models()
+    _answer({status.model.name: status.to_json() for status in chosen}, as_json)
 
 
 @app.command()

@@ -5,13 +5,19 @@ Each function first brings the stages to its left up to date; what has not chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fewcap.core.config import Config, load_config
+from fewcap.core.config.load import parse_overrides
 from fewcap.core.errors import UsageError, nearest
-from fewcap.core.store import Manifest, readable_os_errors
+from fewcap.core.store import Manifest, Stage, Workspace, readable_os_errors, run_stage, sha256_file
+
+if TYPE_CHECKING:
+    from fewcap.evaluation.recipes import Settings
+    from fewcap.evaluation.tables import Reproduction
 
 CONFIG_FILE = "fewcap.yaml"
 
@@ -125,6 +131,52 @@ def score(project: Project) -> Manifest:
     with readable_os_errors(project.report):
         write_report(project.folder, project.report)
     return manifest
+
+
+def train_language_models(project: Project) -> Path:
+    """Trains the editor's language models on the project's own corpus; returns their folder, for ``label.models``."""
+    from fewcap.pseudo.training import train_models
+
+    config = project.config.label.training
+    files = [path if path.is_absolute() else project.folder / path for path in config.corpus]
+    if not files:
+        raise UsageError("label.training.corpus names no file; give text files with one caption a line.")
+    missing = next((path for path in files if not path.is_file()), None)
+    if missing is not None:
+        raise UsageError(f"{missing}: there is no such file (label.training.corpus).")
+    config = config.model_copy(update={"corpus": tuple(files)})
+    stage = Stage(
+        project.folder / "language-models",
+        "language-models",
+        inputs={f"corpus {number}: {path.name}": sha256_file(path) for number, path in enumerate(files)},
+        config={**config.model_dump(mode="json", exclude={"corpus"}), "seed": project.config.seed},
+    )
+
+    def build(workspace: Workspace) -> dict[str, int]:
+        train_models(config, workspace.folder, scratch=workspace.path("scratch"), seed=project.config.seed)
+        return {"models": 4}
+
+    run_stage(stage, build)
+    return stage.folder
+
+
+def reproduce_table(
+    table: int,
+    folder: Path,
+    out: Path,
+    *,
+    seeds: Sequence[int],
+    budget: float | None,
+    settings: Settings,
+    overrides: Iterable[str] = (),
+) -> Reproduction:
+    """Rows of a table of the paper, measured on a project."""
+    from fewcap.evaluation.tables import reproduce
+
+    Project.open(folder, overrides)  # a wrong key is an error before any work
+    return reproduce(
+        table, folder, out, seeds=seeds, budget=budget, settings=settings, overrides=parse_overrides(overrides)
+    )
 
 
 STAGES: dict[str, Callable[[Project], Manifest]] = {

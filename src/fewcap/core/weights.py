@@ -132,6 +132,17 @@ class Status:
     where: Path | None
     remedy: str
 
+    def to_json(self) -> dict[str, str | int | bool | None]:
+        return {
+            "role": self.model.role,
+            "source": self.model.source,
+            "licence": self.model.licence,
+            "size": self.model.size,
+            "present": self.present,
+            "where": str(self.where) if self.where is not None else None,
+            "remedy": self.remedy or None,
+        }
+
 
 def model(name: str) -> Model:
     """The entry of the catalogue."""

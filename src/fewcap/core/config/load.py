@@ -17,8 +17,8 @@ def load_config(path: Path | None = None, overrides: Iterable[str] = ()) -> Conf
     """The configuration in ``path`` (defaults without one), with ``section.key=value`` overrides on top."""
     where = str(path) if path is not None else "the configuration"
     tree = _read_yaml(path) if path is not None else {}
-    for override in overrides:
-        _apply(tree, override)
+    for key, value in parse_overrides(overrides).items():
+        _apply(tree, key, value)
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
@@ -53,22 +53,30 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return tree
 
 
-def _apply(tree: dict[str, Any], override: str) -> None:
-    key, separator, text = override.partition("=")
-    parts = key.strip().split(".")
-    if not separator or not all(parts):
-        raise UsageError(f"--set {override!r}: write it as section.key=value, for example train.epochs=3.")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise UsageError(f"--set {override!r}: {text!r} is not a valid YAML value; quote it.") from None
+def parse_overrides(overrides: Iterable[str]) -> dict[str, Any]:
+    """``["train.epochs=3"]`` → ``{"train.epochs": 3}``; values are YAML."""
+    parsed: dict[str, Any] = {}
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        key = key.strip()
+        if not separator or not all(key.split(".")):
+            raise UsageError(f"--set {override!r}: write it as section.key=value, for example train.epochs=3.")
+        try:
+            parsed[key] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise UsageError(f"--set {override!r}: {text!r} is not a valid YAML value; quote it.") from None
+    return parsed
+
+
+def _apply(tree: dict[str, Any], key: str, value: Any) -> None:
+    *sections, last = key.split(".")
     node = tree
-    for part in parts[:-1]:
-        child = node.setdefault(part, {})
+    for section in sections:
+        child = node.setdefault(section, {})
         if not isinstance(child, dict):
-            raise UsageError(f"--set {override!r}: '{part}' is a value ({child!r}), not a section.")
+            raise UsageError(f"--set '{key}={value}': '{section}' is a value ({child!r}), not a section.")
         node = child
-    node[parts[-1]] = value
+    node[last] = value
 
 
 def _sentence(where: str, problem: Mapping[str, Any]) -> str:
