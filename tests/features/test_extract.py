@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from media import picture, write_video
 from PIL import Image
 
 from fewcap.core.config.data import DataConfig
@@ -22,12 +23,12 @@ from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import read_jsonl
 from fewcap.data.prepare import prepare
-from fewcap.features import engines, extract as stage
+from fewcap.features import engines
+from fewcap.features import extract as stage
 from fewcap.features.extract import Extractor, extract
 from fewcap.features.picture import View
 from fewcap.features.store import FeatureStore
 from fewcap.features.video import Views, sample_video
-from media import picture, write_video
 
 CONFIG = FeaturesConfig(workers=1, min_frames=3, max_frames=3, max_clips=2)
 

@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from media import picture, write_video
 from PIL import Image
 
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
 from fewcap.features.picture import View
 from fewcap.features.video import Sample, Views, sample_video
-from media import picture, write_video
 
 VARIANTS = 150
 LIMIT = 5.0  # seconds

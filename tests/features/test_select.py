@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -20,7 +22,7 @@ def test_positions_are_even_distinct_and_within(length: int, count: int) -> None
     assert found == sorted(set(found))
     assert all(0 <= position < length for position in found)
     if length > count:
-        steps = [b - a for a, b in zip(found, found[1:], strict=False)]
+        steps = [b - a for a, b in pairwise(found)]
         assert not steps or max(steps) - min(steps) <= 1
         assert abs(found[0] - (length - 1 - found[-1])) <= 1  # as much is left before as after
 
