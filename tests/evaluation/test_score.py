@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -176,6 +177,16 @@ def test_ids_that_do_not_match(tmp_path: Path) -> None:
     partial = write_json(tmp_path / "p.json", {"1": "x"}), write_json(tmp_path / "r.json", REFERENCES)
     with pytest.raises(FewcapError, match=r"2 of 3 videos with references have no caption"):
         score(*partial, ScoreConfig(meteor="off", missing="error"))
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    plain = write_json(tmp_path / "p.json", CAPTIONS)
+    packed = tmp_path / "p.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert read_predictions(packed) == CAPTIONS
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(FewcapError, match="not a whole gzip file"):
+        read_predictions(packed)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 from fewcap.core.errors import FewcapError, UsageError
 
 # In COCO annotations "id" numbers the sentence, so it comes last.
-ID_NAMES = ("video_id", "image_id", "video", "clip_id", "vid", "name", "id")
+ID_NAMES = ("video_id", "image_id", "videoID", "video", "clip_id", "vid", "name", "id")
 CAPTION_NAMES = ("caption", "captions", "text", "sentence", "prediction", "references", "enCap")
 # Longer than any caption by far: what is longer is a broken file, and would take minutes to compare.
 MAX_CHARACTERS = 10_000
@@ -60,7 +62,7 @@ def read_references(path: Path) -> dict[str, list[str]]:
 
 def _entries(path: Path) -> Iterator[Entry]:
     text = _read_text(path)
-    suffix = path.suffix.lower()
+    suffix = Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
     if suffix in (".csv", ".tsv", ".txt"):
         yield from _from_table(path, text)
     elif suffix in (".jsonl", ".ndjson"):
@@ -68,7 +70,9 @@ def _entries(path: Path) -> Iterator[Entry]:
     elif suffix == ".json":
         yield from _from_json(path, text)
     else:
-        raise UsageError(f"{path}: the ending '{suffix}' is not known; write COCO JSON (.json), .jsonl, .csv or .tsv.")
+        raise UsageError(
+            f"{path}: the ending '{suffix}' is not known; write COCO JSON (.json), .jsonl, .csv or .tsv, plain or .gz."
+        )
 
 
 def _read_text(path: Path) -> str:
@@ -80,6 +84,11 @@ def _read_text(path: Path) -> str:
         raise FewcapError(f"{path} is a folder; name the file with captions in it.") from None
     except OSError as error:
         raise FewcapError(f"{path}: can not be read: {error.strerror}.") from None
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise FewcapError(f"{path}: not a whole gzip file: {error}.") from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -21,9 +21,9 @@ _SHORT = {"bleu4": "B@4", "meteor": "M", "rouge_l": "R", "cider_d": "C"}
 _STYLE = """<style>
 .chart{background:#fff}.grid{stroke:#ddd}.tick,.axis{fill:#444;font:12px sans-serif}
 polyline{fill:none;stroke-width:2.2}.line-a{stroke:#0f766e}.line-b{stroke:#8c867d}.line-c{stroke:#dd8a14}
-.line-d{stroke:#4a67c9}.line-e{stroke:#8b5cc2}.line-f{stroke:#b3372a}circle.line-a,.run{fill:#0f766e}circle.line-b,
-.frequent{fill:#8c867d}circle.line-c{fill:#dd8a14}circle.line-d{fill:#4a67c9}circle.line-e{fill:#8b5cc2}
-circle.line-f{fill:#b3372a}.interval{stroke:#0f766e;stroke-width:5;opacity:.3}</style>"""
+.line-d{stroke:#4a67c9}circle.line-a,.run{fill:#0f766e}circle.line-b,.frequent{fill:#8c867d}circle.line-c{fill:#dd8a14}
+circle.line-d{fill:#4a67c9}polyline.dashed{stroke-dasharray:5 4}circle.dashed{fill:#fff}
+.interval{stroke:#0f766e;stroke-width:5;opacity:.3}</style>"""
 
 
 @dataclass(frozen=True)
@@ -164,15 +164,16 @@ def plot(recipe: TableRecipe, rows: Sequence[TableRow], metric: str) -> str | No
             if (known := row.published[place]) is not None:
                 marks.append(Mark(f"{row.name}, published", known, "frequent"))
         return _standalone(str(scale_chart(title, marks, named=True)))
-    styles = iter(("line-a", "line-b", "line-c", "line-d", "line-e", "line-f"))
     series = []
+    styles = iter(("line-a", "line-c", "line-d", "line-b"))
     for name in dict.fromkeys((row.series or row.name) for row in rows):
         own = [row for row in rows if (row.series or row.name) == name and row.x is not None]
         measured = [(row.x or 0.0, value[0] if (value := row.measured[place]) else None) for row in own]
         published = [(row.x or 0.0, row.published[place]) for row in own]
-        for label, points in ((f"{name} measured", measured), (f"{name} published", published)):
+        style = next(styles, "line-b")
+        for label, points, kind in (("measured", measured, style), ("published", published, f"{style} dashed")):
             if any(value is not None for _, value in points):
-                series.append(Series(label, points, next(styles, "line-a")))
+                series.append(Series(f"{name} {label}", points, kind))
     return _standalone(str(line_chart(title, series, x_label=recipe.axis, whole_numbers=False, legend=True)))
 
 

@@ -50,11 +50,11 @@ def line_chart(
     whole_numbers: bool = True,
     legend: bool = False,
 ) -> Markup:
-    """Lines over a common x axis; ``best`` marks one x, ``legend`` names the lines above the chart."""
+    """Lines over a common x axis; ``best`` marks one x, ``legend`` puts title and names of the lines above."""
     width, height, left, right, top, bottom = 460, 250, 46, 14, 16, 40
     if legend:
-        top += 18 * len(series)
-        height += 18 * len(series)
+        top += 18 * (len(series) + 1)
+        height += 18 * (len(series) + 1)
     points = [(x, y) for one in series for x, y in one.points if y is not None]
     if not points:
         return Markup("")
@@ -91,7 +91,9 @@ def line_chart(
             f'<text class="tick" x="{x + shift:.1f}" y="{height - bottom - 8}" text-anchor="{side}">'
             f"{escape(best_label)}</text>"
         )
-    for place, one in enumerate(series):
+    if legend:
+        parts.append(f'<text class="axis" x="{left}" y="16">{escape(title)}</text>')
+    for place, one in enumerate(series, start=1):
         if legend:
             parts.append(f'<circle class="{one.style}" cx="{left + 5}" cy="{12 + 18 * place}" r="4"/>')
             parts.append(f'<text class="tick" x="{left + 16}" y="{16 + 18 * place}">{escape(one.name)}</text>')
@@ -108,9 +110,9 @@ def line_chart(
 
 
 def scale_chart(title: str, marks: Sequence[Mark], *, named: bool = False) -> Markup:
-    """Scores below each other on one horizontal scale, with intervals where there are some."""
-    width, left, right, lane = (760, 300, 16, 17) if named else (460, 12, 16, 17)
-    bottom = 10 + lane * len(marks)
+    """Scores below each other on one horizontal scale; ``named`` adds the title and the name of every score."""
+    width, left, right, lane, top = (640, 250, 16, 17, 24) if named else (460, 12, 16, 17, 6)
+    bottom = top + 4 + lane * len(marks)
     height = bottom + 20
     low = 0.0
     high = max([mark.high if mark.high is not None else mark.value for mark in marks] + [1.0])
@@ -121,13 +123,15 @@ def scale_chart(title: str, marks: Sequence[Mark], *, named: bool = False) -> Ma
         return left + (value - low) / (high - low) * (width - left - right)
 
     parts = [f'<svg class="chart scale" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
+    if named:
+        parts.append(f'<text class="axis" x="{left}" y="15">{escape(title)}</text>')
     for step in steps:
-        parts.append(f'<line class="grid" x1="{across(step):.1f}" x2="{across(step):.1f}" y1="6" y2="{bottom}"/>')
+        parts.append(f'<line class="grid" x1="{across(step):.1f}" x2="{across(step):.1f}" y1="{top}" y2="{bottom}"/>')
         parts.append(
             f'<text class="tick" x="{across(step):.1f}" y="{bottom + 16}" text-anchor="middle">{number(step)}</text>'
         )
     for number_of_mark, mark in enumerate(marks):
-        line = 6 + lane * (number_of_mark + 0.5)
+        line = top + lane * (number_of_mark + 0.5)
         about = escape(f"{mark.name}: {mark.value:.1f}")
         if named:
             place = f'x="{left - 14}" y="{line + 4:.1f}"'
