@@ -172,6 +172,10 @@ def test_other_settings_are_other_cells(tmp_path: Path) -> None:
     runs = FakeRuns()
     reproduce(4, project, out, run=runs, overrides={"train.epochs": 3})
     assert [cell.config.train.epochs for cell in runs.cells] == [3, 3]
+    assert {cell.folders["features"] for cell in runs.cells} == {project / "features"}
+    others = FakeRuns()
+    reproduce(4, project, out, run=others, overrides={"features.motion": None})
+    assert {cell.folders["features"].parent for cell in others.cells} == {out / "work" / "features"}
     (project / "captions.jsonl").write_text("changed")
     runs = FakeRuns()
     reproduce(4, project, out, run=runs)

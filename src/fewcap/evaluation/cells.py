@@ -30,9 +30,9 @@ class Cell:
     name: str
     seed: int
     config: Config
-    project: Path
     work: Path  # where cells keep their artefacts
     captions: str  # hash of the annotation files
+    features: Path  # the folder of features
 
     @cached_property
     def key(self) -> str:
@@ -57,8 +57,7 @@ class Cell:
             stage: self.work / stage / fingerprint([_plain(part) for part in parts])[:12]
             for stage, parts in names.items()
         }
-        # Features do not depend on the choice of sentences: all cells take those of the project.
-        return {**folders, "features": self.project / "features"}
+        return {**folders, "features": self.features}
 
     @property
     def weight(self) -> float:
@@ -127,11 +126,20 @@ def make_cells(
             config = config.model_copy(update={"data": config.data.relative_to(project.resolve())})
             captions = fingerprint([sha256_file(path) for path in config.data.captions if path.is_file()])
             name = f"{row.name} ({sentences} GT, {row.pseudo} pseudo)"
-            cells.append(Cell(recipe.table, number, name, seed, config, project, work, captions))
+            features = _features_folder(config, own, project, work)
+            cells.append(Cell(recipe.table, number, name, seed, config, work, captions, features))
     if not cells:
         known = ", ".join(DATA_SETS[name] for name in DATA_SETS if any(name in row.published for row in recipe.rows))
         raise FewcapError(f"table {recipe.table} is about {known}; {project} holds {DATA_SETS.get(data_set or '')}.")
     return cells
+
+
+def _features_folder(config: Config, own: Mapping[str, Any], project: Path, work: Path) -> Path:
+    """The project's own features, which do not depend on the choice of sentences, unless a cell asks for others."""
+    plain = config.features.model_dump(mode="json")
+    if plain == Config.model_validate({"features": own.get("features") or {}}).features.model_dump(mode="json"):
+        return project / "features"
+    return work / "features" / fingerprint(plain)[:12]
 
 
 def _supervision(row: Row, sentences: int | str) -> dict[str, Any]:
