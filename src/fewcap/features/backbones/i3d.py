@@ -148,7 +148,7 @@ class I3D(nn.Module):
             _assign(network.classifier, arrays[f"{last}.kernel"].permute(4, 3, 0, 1, 2), arrays[f"{last}.bias"])
         except (KeyError, RuntimeError) as error:
             raise FewcapError(
-                f"{path}: not weights of I3D ({error}); get them with 'fewcap weights get i3d'."
+                f"{path}: not weights of I3D ({error}); get them with 'fewcap weights i3d --get'."
             ) from None
         return network.requires_grad_(False)
 
