@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from fewcap.captioning.batches import keyword_batch, video_batch
+from fewcap.captioning.consensus import Consensus
 from fewcap.captioning.folder import TrainedCaptioner, check_features
 from fewcap.captioning.generate import Generated, generate
 from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
@@ -25,6 +26,7 @@ from fewcap.core.progress import progress
 from fewcap.core.types import KINDS, VideoFeatures
 from fewcap.features.store import KindInfo
 from fewcap.pseudo.videotext import VideoTextModel, pooled
+from fewcap.text.tokenise import words
 
 if TYPE_CHECKING:
     from fewcap.features.extract import Extractor
@@ -79,6 +81,11 @@ class Captioner:
         self._dims = {kind: info.dim for kind, info in trained.kinds.items()}
         self._videotext = videotext
         self._bank = trained.bank
+        self._consensus = (
+            Consensus(trained.vocabulary.encode(words(text)) for text in trained.bank.texts)
+            if self.config.consensus
+            else None
+        )
         self._extractor: Extractor | None = None
 
     @classmethod
@@ -128,9 +135,11 @@ class Captioner:
         trained = self.trained
         keywords = self.keywords_of(features)
         batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
-        words = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
-        generated = generate(self.model, batch.to(self.device), words.to(self.device), self.config)
-        return [self._finished(found, given) for found, given in zip(generated, keywords, strict=True)]
+        given = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
+        generated = generate(
+            self.model, batch.to(self.device), given.to(self.device), self.config, consensus=self._consensus
+        )
+        return [self._finished(found, own) for found, own in zip(generated, keywords, strict=True)]
 
     def _anchors(self, features: Sequence[VideoFeatures], videotext: VideoTextModel | None) -> np.ndarray:
         if videotext is not None:
@@ -142,9 +151,9 @@ class Captioner:
         alternatives = tuple(
             Alternative(" ".join(vocabulary.decode(h.words)), round(h.score, 6)) for h in found.hypotheses
         )
-        words = vocabulary.decode(found.hypotheses[0].words)
+        caption = vocabulary.decode(found.hypotheses[0].words)
         known = tuple(keyword for keyword in keywords if keyword.word in vocabulary)
-        shares = tuple(WordShare(w, round(s, 4)) for w, s in zip(words, found.video_share, strict=True))
+        shares = tuple(WordShare(w, round(s, 4)) for w, s in zip(caption, found.video_share, strict=True))
         return Caption(alternatives[0].text, alternatives[0].score, known, shares, alternatives)
 
     def _features(self, video: Video) -> VideoFeatures:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fewcap.captioning.consensus import Consensus
 from fewcap.captioning.decode import NEVER, Hypothesis, beam_search, sample
 from fewcap.captioning.model import CaptionModel, KeywordBatch, Memory, VideoBatch
 from fewcap.core.config.caption import CaptionConfig
@@ -56,9 +57,14 @@ class Generated:
 
 @torch.inference_mode()
 def generate(
-    model: CaptionModel, video: VideoBatch, keywords: KeywordBatch | None, config: CaptionConfig
+    model: CaptionModel,
+    video: VideoBatch,
+    keywords: KeywordBatch | None,
+    config: CaptionConfig,
+    *,
+    consensus: Consensus | None = None,
 ) -> list[Generated]:
-    """Decodes the videos of a batch."""
+    """Decodes the videos of a batch; ``consensus`` orders what beam search finds."""
     model.eval()
     memory = model.remember(video, keywords)
     part = memory.video or memory.keywords
@@ -71,12 +77,14 @@ def generate(
         found = beam_search(
             decoder,
             videos,
-            beam=config.beam,
+            beam=max(config.beam, config.consensus),
             max_words=model.config.max_words,
             length_penalty=config.length_penalty,
             block_repeats=config.block_repeats,
             device=device,
         )
+        if consensus is not None and config.consensus:
+            found = [consensus.order(hypotheses[: config.consensus]) for hypotheses in found]
     else:
         found = sample(
             decoder,

@@ -54,14 +54,15 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
         {"params": decayed, "weight_decay": config.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    return kind(groups, lr=config.learning_rate, betas=(0.9, 0.98))
+    return kind(groups, lr=config.learning_rate, betas=(0.9, 0.98), fused=True)
 
 
 def learning_rate(step: int, steps: int, config: TrainConfig) -> float:
-    """Linear warm-up, then a cosine to zero."""
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    done = (step - config.warmup_steps) / max(steps - config.warmup_steps, 1)
+    """Linear warm-up, of a tenth of all steps at most, then a cosine to zero."""
+    rising = min(config.warmup_steps, steps // 10)
+    if step < rising:
+        return config.learning_rate * (step + 1) / rising
+    done = (step - rising) / max(steps - rising, 1)
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
@@ -191,8 +192,9 @@ class Trainer:
         self.best = {name: weight.detach().clone() for name, weight in self.averaged.state_dict().items()}
 
     def _stalled(self) -> bool:
+        """Patience begins with the first score above zero: before, the model does not yet speak."""
         smoothed = [row["smoothed"] for row in self.history if row["smoothed"] is not None]
-        if not smoothed:
+        if max(smoothed, default=0.0) <= 0:
             return False
         return len(smoothed) - 1 - smoothed.index(max(smoothed)) >= self.config.patience
 

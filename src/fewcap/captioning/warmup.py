@@ -175,8 +175,14 @@ def _by_length(numbers: Sequence[Sequence[int]], batch: int, random: np.random.G
 
 def apply(warmth: Warmth, model: CaptionModel, vocabulary: Vocabulary) -> int:
     """Copies what fits into the model, word by word where rows are words; returns the number of tensors taken over."""
-    taken = 0
     own = model.state_dict()
+    width, here_width = warmth.weights["word_embedding.weight"].shape[1], own["word_embedding.weight"].shape[1]
+    if width != here_width:
+        raise FewcapError(
+            f"the text warm-up has model.width={width}, the configuration model.width={here_width}; "
+            "make them equal, or set warmup.source to none or corpus."
+        )
+    taken = 0
     rows = [(vocabulary[word], row) for row, word in enumerate(warmth.words) if word in vocabulary]
     here, there = (torch.tensor(column, dtype=torch.long) for column in zip(*rows, strict=True))
     with torch.no_grad():

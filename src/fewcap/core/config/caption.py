@@ -19,6 +19,11 @@ class CaptionConfig(Section):
         ge=0,
         description="A caption scores log-probability / length^length_penalty; larger favours longer ones.",
     )
+    consensus: int = Field(
+        0,
+        ge=0,
+        description="Of the best so many captions takes the one that the others agree with most; 0 takes the likeliest.",
+    )
     block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
     alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")
     samples: int = Field(5, gt=0, description="Sampled captions of a video.")
@@ -31,6 +36,8 @@ class CaptionConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> CaptionConfig:
+        if self.method == "sample" and self.consensus:
+            raise ValueError(f"consensus={self.consensus} needs method 'beam'; samples are reported as they fall.")
         rows = self.beam if self.method == "beam" else self.samples
         name = "beam" if self.method == "beam" else "samples"
         if self.alternatives > rows and "alternatives" in self.model_fields_set:

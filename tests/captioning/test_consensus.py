@@ -1,0 +1,45 @@
+"""Consensus is CIDEr-D's closeness, in expectation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fewcap.captioning.consensus import Consensus, _closeness
+from fewcap.captioning.decode import Hypothesis
+
+
+def hypothesis(words: tuple[int, ...], value: float) -> Hypothesis:
+    return Hypothesis(words, value, value / (len(words) + 1))
+
+
+def test_the_caption_that_others_agree_with_wins_over_the_likeliest() -> None:
+    sentences = [[4, 5, 6], [4, 7, 8], [9, 10, 11], [4, 12, 13, 14]]
+    outlier = hypothesis((9, 10, 11), -1.0)
+    crowd = [hypothesis((4, 5, 6), -1.2), hypothesis((4, 5, 6, 7), -1.3), hypothesis((4, 5, 8), -1.4)]
+    ordered = Consensus(sentences).order([outlier, *crowd])
+    assert ordered[0].words[:2] == (4, 5)
+    assert sorted(ordered, key=lambda h: h.words) == sorted([outlier, *crowd], key=lambda h: h.words)
+    certain = hypothesis((9, 10, 11), 30.0)
+    assert Consensus(sentences).order([*crowd, certain])[0] == certain
+
+
+def test_closeness_equals_cider_d() -> None:
+    """Against the project's CIDEr-D, with the training sentences as the references that set the rarities."""
+    cider = pytest.importorskip("fewcap.evaluation.cider")
+    texts = ["w4 w5 w6 w7", "w4 w5 w8", "w9 w5 w6 w7 w4", "w8 w9"]
+    numbers = [tuple(int(w[1:]) for w in text.split()) for text in texts]
+    consensus = Consensus(numbers)
+    metric = cider.CiderD.of({str(i): [text] for i, text in enumerate(texts)})
+    hypotheses = {"0": "w4 w5 w6", "1": "w4 w8", "2": "w4 w5 w6 w7", "3": "w9 w8 w9"}
+    expected = metric.scores(hypotheses)
+    for key, text in hypotheses.items():
+        words = tuple(int(w[1:]) for w in text.split())
+        found = _closeness(consensus._vectors(words), consensus._vectors(numbers[int(key)]))
+        assert math.isclose(found * 1000, expected[key], rel_tol=1e-6, abs_tol=1e-9)
+
+
+def test_one_caption_needs_no_agreement() -> None:
+    only = hypothesis((4,), -1.0)
+    assert Consensus([[4]]).order([only]) == [only]
