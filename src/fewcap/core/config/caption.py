@@ -22,7 +22,7 @@ class CaptionConfig(Section):
     consensus: int = Field(
         0,
         ge=0,
-        description="Of the best so many captions takes the one that the others agree with most; 0 takes the likeliest.",
+        description="Of so many best captions takes the one that the others agree with most; 0 takes the likeliest.",
     )
     block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
     alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")
