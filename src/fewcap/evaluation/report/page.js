@@ -37,6 +37,18 @@
     update();
   }
 
+  // Controls hide the picture, so they come when the pointer or the focus does. Without this script they are always there.
+  for (const video of document.querySelectorAll(".screen video")) {
+    const screen = video.parentElement;
+    const rest = () => { if (video.paused && document.activeElement !== video) video.controls = false; };
+    video.controls = false;
+    video.tabIndex = 0;
+    screen.classList.add("playable");
+    video.addEventListener("play", () => { video.controls = true; screen.classList.add("played"); });
+    for (const event of ["pointerenter", "focus"]) video.addEventListener(event, () => { video.controls = true; });
+    for (const event of ["pointerleave", "blur"]) video.addEventListener(event, rest);
+  }
+
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
