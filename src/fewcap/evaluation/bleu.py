@@ -26,8 +26,8 @@ class BleuCounts:
 
     def corpus(self) -> Floats:
         """BLEU@1-4 of all items together."""
-        totals = BleuCounts(*(part.sum(axis=0, keepdims=True) for part in self._parts()))
-        return totals.sentences()[0]
+        parts = (self.length, self.closest, self.guesses, self.correct)
+        return BleuCounts(*(part.sum(axis=0, keepdims=True) for part in parts)).sentences()[0]
 
     def sentences(self) -> Floats:
         """BLEU@1-4 of every row by itself: [rows, 4]."""
@@ -37,13 +37,6 @@ class BleuCounts:
         with np.errstate(over="ignore", under="ignore"):
             brevity = np.where(ratio < 1, np.exp(1 - 1 / ratio), 1.0)
         return score * brevity[:, None]
-
-    def resampled(self, weights: Floats) -> Floats:
-        """BLEU@1-4 of bootstrap samples; ``weights`` [samples, items] says how often each item was drawn."""
-        return BleuCounts(*(weights @ part for part in self._parts())).sentences()
-
-    def _parts(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.length, self.closest, self.guesses, self.correct
 
 
 def bleu_counts(hypotheses: Sequence[str], references: ReferenceSet) -> BleuCounts:

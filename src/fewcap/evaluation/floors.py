@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,6 @@ from fewcap.evaluation.ptb import tokenise, tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-log = logging.getLogger("fewcap.evaluation")
 
 
 def most_frequent_caption(training: Sequence[VideoItem]) -> str | None:

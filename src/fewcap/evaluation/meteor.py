@@ -51,10 +51,6 @@ class MeteorCounts:
     def corpus(self) -> float:
         return float(_score(self.rows.sum(axis=0, keepdims=True))[0])
 
-    def resampled(self, weights: Floats) -> Floats:
-        """METEOR of bootstrap samples; ``weights`` [samples, items] says how often each item was drawn."""
-        return _score(weights @ self.rows)
-
 
 def _score(rows: Floats) -> Floats:
     length, reference_length, function, reference_function = rows[:, :4].T
@@ -135,9 +131,6 @@ class Meteor:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream:
-                stream.close()
 
     def _ask(self, questions: Sequence[str]) -> Floats:
         process = self._started()
@@ -196,14 +189,14 @@ class _ProcessDiedError(Exception):
 
 
 def _read_answers(stream: IO[bytes], answers: queue.Queue[str | None]) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError), stream:
         for line in stream:
             answers.put(line.decode("utf-8", errors="replace"))
     answers.put(None)
 
 
 def _read_complaints(stream: IO[bytes], complaints: list[str]) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError), stream:
         for line in stream:
             complaints.append(line.decode("utf-8", errors="replace").strip())
 

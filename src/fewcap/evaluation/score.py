@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -20,8 +19,6 @@ from fewcap.evaluation.ptb import tokenise
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-log = logging.getLogger("fewcap.evaluation")
 
 _COPIED_SHARE = 0.75
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from fewcap.evaluation.floors import most_frequent_caption, nearest_neighbours
 from fewcap.evaluation.measure import Measurement, PreparedReferences, measure
 from fewcap.evaluation.meteor import Meteor
 from fewcap.evaluation.score import open_meteor, score_captions
+
+log = logging.getLogger("fewcap.evaluation")
 
 SCORES, ITEMS = "scores.json", "items.jsonl"
 CAPTIONS = "captions.jsonl"
@@ -59,6 +62,8 @@ def _build(
         raise FewcapError(f"{data}: the split '{split}' has no captions to score against.")
     training = [caption for item in dataset.split("train") for caption in item.captions]
     scores = score_captions(captions, references, config, meteor=meteor, notes=notes, training=training)
+    for warning in scores.warnings:
+        log.warning("%s", warning)
     floors = _floors(dataset, split, scores.measurement, features, meteor) if config.floors else {}
     workspace.write_json(SCORES, {"split": split, **scores.to_json(), "floors": floors})
     rows = [
