@@ -206,7 +206,9 @@ def learn(config: TrainConfig, encoder: SentenceEncoder, *, seed: int, device: t
     model = CaptionModel(config.model, Dims({}, len(vocabulary), encoder.dim, config.keywords.count))
     losses = warm_up(model, vocabulary, sentences, encoder.encode(sentences), config, seed=seed, device=device)
     log.info("text warm-up: %d sentences, loss %.3f", len(sentences), losses[-1] if losses else float("nan"))
-    weights = {name: weight.detach().cpu() for name, weight in model.state_dict().items()}
+    # The word loss takes no part, and a tied classifier is the embedding again.
+    left = ("keyword_to_sentence", *(("classifier.weight",) if config.model.tie_words else ()))
+    weights = {name: w.detach().cpu() for name, w in model.state_dict().items() if not name.startswith(left)}
     return Warmth(vocabulary.words, counts, weights)
 
 
