@@ -210,6 +210,25 @@ def test_broken_video_is_a_row_and_the_run_goes_on(data: Path, tmp_path: Path) -
     assert FeatureStore(tmp_path / "out").ids == (rows[0]["id"], rows[3]["id"])
 
 
+@pytest.mark.slow
+def test_memory_limit_ends_a_hostile_file_and_not_the_run(data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    copy.mkdir()
+    for name in ("videos.jsonl", "manifest.json", "sources.json"):
+        (copy / name).write_bytes((data / name).read_bytes())
+    rows = read_jsonl(copy / "videos.jsonl")[:6]
+    bomb = tmp_path / "bomb.png"  # small on disk, 300 megabytes as a picture
+    Image.new("RGB", (14_000, 7_000)).save(bomb)
+    rows[2]["path"] = str(bomb)
+    (copy / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    limited = CONFIG.model_copy(update={"workers": 2, "memory_limit": 256, "max_pixels": 10**9})
+    manifest = extract(copy, tmp_path / "out", limited)
+    assert manifest.counts["videos"] == 5
+    (problem,) = read_jsonl(tmp_path / "out" / "problems.jsonl")
+    assert problem["id"] == rows[2]["id"]
+    assert "bomb.png" in problem["error"]
+
+
 def test_packed_features_are_taken_over(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     arrays: dict[str, object] = {}
