@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from fewcap.features.picture import Picture, too_large
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
 
-Frames = Callable[[], Iterator[Picture | None]]  # None: an image that does not decode
+Load = Callable[[int], Picture | None]  # None: an image that does not decode
 
 
 def is_picture(path: Path) -> bool:
@@ -31,8 +31,8 @@ def is_picture(path: Path) -> bool:
     )
 
 
-def open_pictures(path: Path, config: FeaturesConfig) -> tuple[list[float], Frames]:
-    """The times of all pictures, then the end of the last one, and a reader of the pictures.
+def open_pictures(path: Path, config: FeaturesConfig) -> tuple[list[float], Load]:
+    """The times of all pictures, then the end of the last one, and a function that reads one of them.
 
     Images in a folder carry no times: they follow one another at ``clip_rate``, so that a clip is that many images.
     """
@@ -40,12 +40,30 @@ def open_pictures(path: Path, config: FeaturesConfig) -> tuple[list[float], Fram
         names = sorted((entry for entry in path.iterdir() if entry.suffix.lower() in _SUFFIXES), key=_natural)
         if not names:
             raise FewcapError(f"{path}: has no images ({', '.join(sorted(_SUFFIXES))}); name a folder of images.")
-        return [i / config.clip_rate for i in range(len(names) + 1)], lambda: (_load(name, config) for name in names)
-    durations = _durations(path, config)
+        times = [i / config.clip_rate for i in range(len(names) + 1)]
+        return times, lambda index: _load(names[index], 0, config)
     times = [0.0]
-    for seconds in durations:
-        times.append(times[-1] + seconds)
-    return times, lambda: _animation(path, len(durations), config)
+    for seconds in webp_durations(path) or [0.0]:
+        times.append(times[-1] + (seconds if seconds > 0 else 1 / config.clip_rate))
+    return times, lambda index: _load(path, index, config)
+
+
+def webp_durations(path: Path) -> list[float]:
+    """How long each frame of an animated WebP is shown, from its headers; nothing for any other image."""
+    found = []
+    with open(path, "rb") as handle:
+        head = handle.read(12)
+        while head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+            chunk = handle.read(8)
+            if len(chunk) < 8:
+                break
+            size = int.from_bytes(chunk[4:], "little")
+            if chunk[:4] == b"ANMF":
+                frame = handle.read(16)  # place and size 12, duration 3 (milliseconds), flags 1
+                found.append(int.from_bytes(frame[12:15], "little") / 1000)
+                size -= len(frame)
+            handle.seek(max(size + size % 2, 0), 1)
+    return found
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -53,46 +71,14 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", path.name) if part]
 
 
-def _load(path: Path, config: FeaturesConfig) -> Picture | None:
+def _load(path: Path, index: int, config: FeaturesConfig) -> Picture | None:
     try:
         with Image.open(path, formats=_FORMATS) as image:
-            return _picture(path, image, config)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None
-
-
-def _durations(path: Path, config: FeaturesConfig) -> list[float]:
-    """How long each picture of a file is shown; a photograph is shown for one step."""
-    try:
-        with Image.open(path, formats=_FORMATS) as image:
-            count = getattr(image, "n_frames", 1) if image.format == "WEBP" else 1
             if image.width * image.height > config.max_pixels:
                 raise too_large(path, image.width, image.height, config.max_pixels)
-            found = []
-            for index in range(count):
-                if count > 1:
-                    image.seek(index)
-                    image.load()
-                shown = float(image.info.get("duration", 0)) / 1000
-                found.append(shown if shown > 0 else 1 / config.clip_rate)
-            return found
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise FewcapError(f"{path}: not an image that can be read ({error}); replace the file.") from None
-
-
-def _animation(path: Path, count: int, config: FeaturesConfig) -> Iterator[Picture | None]:
-    try:
-        with Image.open(path, formats=_FORMATS) as image:
-            for index in range(count):
-                if count > 1:
-                    image.seek(index)
-                yield _picture(path, image, config)
+            if index:
+                image.seek(index)
+            upright = ImageOps.exif_transpose(image)
+            return Picture.of_array(np.asarray(upright.convert("RGB")))
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError):
-        yield None
-
-
-def _picture(path: Path, image: Image.Image, config: FeaturesConfig) -> Picture:
-    if image.width * image.height > config.max_pixels:
-        raise too_large(path, image.width, image.height, config.max_pixels)
-    upright = ImageOps.exif_transpose(image)
-    return Picture.of_array(np.asarray(upright.convert("RGB")))
+        return None

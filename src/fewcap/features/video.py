@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ def sample_video(
     """Decodes ``path`` (or its part from ``start`` to ``end`` seconds) once and keeps what ``views`` ask for."""
     deadline = time.monotonic() + config.time_limit
     if path.is_dir() or stills.is_picture(path):
-        source: _Pictures | _Stream = _Pictures(path, config)
+        source: _Pictures | _Stream = _Pictures(path, config, deadline)
     elif path.exists():
         source = _Stream(path, config, deadline)
     else:
@@ -138,32 +139,29 @@ def _collect(source: _Pictures | _Stream, origin: float, moments: Plan, config: 
 class _Pictures:
     """A folder of images, one image, or an animated WebP, as a video."""
 
-    def __init__(self, path: Path, config: FeaturesConfig) -> None:
+    def __init__(self, path: Path, config: FeaturesConfig, deadline: float) -> None:
         self.path = path
         self.damaged = 0
         self.warnings: list[str] = []
-        self._config = config
-        self._times, self._frames = stills.open_pictures(path, config)
+        self._config, self._deadline = config, deadline
+        self._times, self._load = stills.open_pictures(path, config)
         end = self._times[-1]
-        self.timeline = _Timeline(0.0, end, (len(self._times) - 1) / end if end else 1.0, None)
+        self.timeline = _Timeline(0.0, end, (len(self._times) - 1) / end, None)
         if end > config.max_duration:
             raise _too_long(path, end, config)
 
     def shown(self, moments: Sequence[float]) -> Iterator[tuple[float, float, Picture]]:
-        position = 0
-        newest: Picture | None = None
-        at = 0.0
-        frames = enumerate(self._frames())
+        """For each moment the picture shown then; only those are read."""
+        newest: int | None = None
+        picture: Picture | None = None
         for moment in moments:
-            while position < len(self._times) - 1 and self._times[position] <= moment + _TOLERANCE:
-                index, picture = next(frames, (0, None))
-                if picture is None:
-                    self.damaged += 1
-                else:
-                    newest, at = picture, self._times[index]
-                position += 1
-            if newest is not None:
-                yield moment, at, newest
+            index = min(max(bisect_right(self._times, moment + _TOLERANCE) - 1, 0), len(self._times) - 2)
+            if index != newest:
+                _check_time(self.path, self._deadline, self._config)
+                newest, picture = index, self._load(index)
+                self.damaged += picture is None
+            if picture is not None:
+                yield moment, self._times[index], picture
 
     def damage(self) -> str:
         return f" ({self.damaged} images are damaged)" if self.damaged else ""
@@ -235,7 +233,7 @@ class _Stream:
         count = 0
         try:
             for packet in self._container.demux(self._stream):
-                self._check_time()
+                _check_time(self.path, self._deadline, self._config)
                 if packet.size == 0:
                     continue
                 count += 1
@@ -304,7 +302,7 @@ class _Stream:
         newest: float | None = None
         packets = self._container.demux(self._stream)
         while True:
-            self._check_time()
+            _check_time(self.path, self._deadline, self._config)
             try:
                 packet = next(packets)
             except StopIteration:
@@ -330,18 +328,19 @@ class _Stream:
                 newest = at if newest is None else max(at, newest)  # broken clocks never run backwards
                 yield newest, frame
 
-    def _check_time(self) -> None:
-        if time.monotonic() > self._deadline:
-            raise FewcapError(
-                f"{self.path}: reading it takes more than {self._config.time_limit:g} s; raise features.time_limit or "
-                "replace the file."
-            )
-
     def damage(self) -> str:
         return f" ({self.damaged} damaged packets or frames)" if self.damaged else ""
 
     def close(self) -> None:
         self._container.close()
+
+
+def _check_time(path: Path, deadline: float, config: FeaturesConfig) -> None:
+    if time.monotonic() > deadline:
+        raise FewcapError(
+            f"{path}: reading it takes more than {config.time_limit:g} s; raise features.time_limit or replace the "
+            "file."
+        )
 
 
 def _too_long(path: Path, seconds: float, config: FeaturesConfig) -> FewcapError:
