@@ -182,6 +182,14 @@ def test_other_settings_are_other_cells(tmp_path: Path) -> None:
     assert len(runs.cells) == 2
 
 
+def test_without_pseudo_labels_their_settings_do_not_matter(tmp_path: Path) -> None:
+    project, out = write_project(tmp_path / "p", "msvd"), tmp_path / "out"
+    reproduce(4, project, out, run=FakeRuns())
+    runs = FakeRuns()
+    reproduce(4, project, out, run=runs, overrides={"label.candidates": 20})
+    assert [cell.config.label.enabled for cell in runs.cells] == [True]
+
+
 def test_rivals_stand_beside_the_measured_rows(tmp_path: Path) -> None:
     found = reproduce(4, write_project(tmp_path / "p", "vatex"), tmp_path / "out", run=FakeRuns())
     assert [row.name for row in found.rows].count("HMN") == 2

@@ -37,7 +37,7 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Of all that decides the result."""
-        config = self.config.model_dump(mode="json")
+        config = self.config.model_dump(mode="json") | {"label": self._label}
         return fingerprint({"config": config, "seed": self.seed, "captions": self.captions, "fewcap": __version__})
 
     @property
@@ -49,7 +49,7 @@ class Cell:
         """Stage -> folder. A folder is named by the settings of its stage and of those to its left."""
         config, data_seed = self.config, self.config.seed
         names = {"data": [config.data, data_seed]}
-        names["pseudo"] = [*names["data"], config.features, config.label, self.seed]
+        names["pseudo"] = [*names["data"], config.features, self._label, self.seed]
         names["model"] = [*names["pseudo"], config.train]
         names["captions"] = [*names["model"], config.caption]
         names["scores"] = [*names["captions"], config.score]
@@ -58,6 +58,12 @@ class Cell:
             for stage, parts in names.items()
         }
         return {**folders, "features": self.features}
+
+    @property
+    def _label(self) -> dict[str, Any]:
+        """How captions are invented; all the same when none are."""
+        label = self.config.label
+        return label.model_dump(mode="json") if label.enabled else {"enabled": False}
 
     @property
     def weight(self) -> float:
