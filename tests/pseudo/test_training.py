@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from fewcap.pseudo.corpus import batches_of_equal_length, read_corpus
 from fewcap.pseudo.editor import Editor, Seed
 from fewcap.pseudo.fit import Schedule, fit
 from fewcap.pseudo.language import LanguageModels
-from fewcap.pseudo.training import train_models
+from fewcap.pseudo.training import train_models, train_stage
 
 TINY = {"layers": 1, "width": 16, "heads": 2, "inner": 16, "seen": 1, "rate": 1e-2, "tokens_per_batch": 256}
 SHORT = {"forward_epochs": 1, "backward_epochs": 1, "masked_epochs": 1, "classifier_epochs": 1}
@@ -42,19 +41,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_train_save_load_edit(corpus: Path, tmp_path: Path) -> None:
     config = ModelsConfig(corpus=(corpus,), **TINY, **{**SHORT, "forward_epochs": 10})
-    models = train_models(config, tmp_path / "models", scratch=tmp_path / "scratch")
-    card = json.loads((tmp_path / "models" / "card.json").read_text())
-    assert card["forward"]["held_out_perplexity"] < 0.5 * len(models.codec)
-    assert set(card["classifier"]) == {"steps", "copy", "replace", "insert", "delete"}
+    card = train_stage(tmp_path / "models", config, seed=0).counts["card"]
     again = LanguageModels.load(str(tmp_path / "models"))
-    for role in ("forward", "backward", "masked", "classifier"):
-        for kept, loaded in zip(getattr(models, role).parameters(), getattr(again, role).parameters(), strict=True):
-            torch.testing.assert_close(kept, loaded, atol=1e-3, rtol=1e-3)  # half precision on disk
+    assert card["forward"]["held_out_perplexity"] < 0.5 * len(again.codec)
+    assert set(card["classifier"]) == {"steps", "copy", "replace", "insert", "delete"}
+    assert not (tmp_path / "models" / "scratch").exists()
     [draft] = Editor(again, EditConfig(), 1).drafts([Seed(("man", "eating"), "key")])
     assert {"man", "eating"} <= set(draft.words)
     longer = config.model_copy(update={"base": str(tmp_path / "models"), "forward_epochs": 1.0})
     further = train_models(longer, tmp_path / "further", scratch=tmp_path / "scratch2")
-    assert further.codec.tokens == models.codec.tokens
+    assert further.codec.tokens == again.codec.tokens
 
 
 def test_from_a_published_kind_of_checkpoint(corpus: Path, tmp_path: Path) -> None:
@@ -144,6 +140,20 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert rates[0] == pytest.approx(0.1)
     assert rates[-1] < 0.02
     assert fitting.Fitted(1, 0.5, [0.5]).loss == 0.5
+
+
+def test_saved_weights_come_back(tiny: LanguageModels, tiny_folder: Path) -> None:
+    again = LanguageModels.load(str(tiny_folder))
+    for role in ("forward", "backward", "masked", "classifier"):
+        for kept, loaded in zip(getattr(tiny, role).parameters(), getattr(again, role).parameters(), strict=True):
+            torch.testing.assert_close(kept, loaded, atol=1e-3, rtol=1e-3)  # half precision on disk
+
+
+def test_no_corpus_no_training(tmp_path: Path) -> None:
+    with pytest.raises(FewcapError, match=r"label\.training\.corpus is empty"):
+        train_stage(tmp_path / "models", ModelsConfig(), seed=0)
+    with pytest.raises(FewcapError, match="no such corpus file"):
+        train_stage(tmp_path / "models", ModelsConfig(corpus=(tmp_path / "none.txt",)), seed=0)
 
 
 @pytest.mark.parametrize("text", ["", "one\ntwo\n", "\n\n"])

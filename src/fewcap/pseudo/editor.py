@@ -7,7 +7,7 @@ computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -54,20 +54,24 @@ class Editor:
         self._forbidden = torch.ones(len(self.codec), dtype=torch.bool)
         self._forbidden[self.codec.proposable()] = False
 
-    def drafts(self, seeds: Iterable[Seed], finished: Callable[[int], None] = lambda n: None) -> Iterator[Draft]:
+    def drafts(self, seeds: Iterable[Seed]) -> Iterator[Draft]:
         """One draft for each seed, in order; at most `batch` chains are in memory."""
         waiting = iter(seeds)
         while group := list(islice(waiting, self.batch)):
-            chains = [Chain.of_keywords(seed.keywords, self.codec, seed.key) for seed in group]
-            running = chains
-            for _ in range(self.config.steps):
-                running = self.step(running)
-                if not running:
-                    break
+            chains = self.edited(group)
             scores = fluency(self.models.forward, self.models.backward, [tuple(chain.ids) for chain in chains])
-            finished(len(group))
             for chain, score in zip(chains, scores, strict=True):
                 yield Draft(tuple(chain.words), tuple(chain.edits), chain.finished, score)
+
+    def edited(self, seeds: Sequence[Seed]) -> list[Chain]:
+        """Chains of all seeds, run side by side to their ends."""
+        chains = [Chain.of_keywords(seed.keywords, self.codec, seed.key) for seed in seeds]
+        running = chains
+        for _ in range(self.config.steps):
+            running = self.step(running)
+            if not running:
+                break
+        return chains
 
     def step(self, chains: Sequence[Chain]) -> list[Chain]:
         """One edit for each chain that wants one; returns those chains."""

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewcap.core.config.label import LabelConfig
+from fewcap.core.config.label import LabelConfig, ModelsConfig
+from fewcap.core.devices import torch_threads
 from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
 from fewcap.core.types import VideoItem
 from fewcap.data.prepare import read_dataset
 from fewcap.features.store import FeatureStore
+from fewcap.pseudo.adapt import adapt_models
 from fewcap.pseudo.candidates import Candidate, Source, Strategy
 from fewcap.pseudo.engines import run_here, run_ray
 from fewcap.pseudo.judge import Judged, judge
@@ -27,6 +29,7 @@ from fewcap.text.tagger import load_tagger
 log = logging.getLogger("fewcap.pseudo")
 
 PSEUDO = "pseudo.jsonl"
+_MODEL_TRAINING = set(ModelsConfig.model_fields) - {"noise"}  # their outcome is the models' own hash
 VIDEOS_A_PART = 200  # a run that was stopped loses at most this many videos' candidates
 
 
@@ -47,9 +50,14 @@ def label(data: Path, features: Path, out: Path, config: LabelConfig, *, seed: i
     inputs = {"data": Manifest.read(data).digest, "features": Manifest.read(features).digest}
     inputs |= strategy_digest(config)
     # How the work is spread does not change its result.
-    settings = config.model_dump(mode="json", exclude={"enabled", "engine", "workers", "batch", "training"})
+    settings = config.model_dump(
+        mode="json",
+        exclude={"enabled": True, "engine": True, "workers": True, "batch": True, "training": _MODEL_TRAINING},
+    )
     stage = Stage(out, "pseudo", inputs=inputs, config={**settings, "seed": seed})
-    return run_stage(stage, lambda workspace: _build(workspace, data, features, config, seed))
+    # The networks are small: threads wait for each other longer than they work, most of all on a busy machine.
+    with torch_threads(1):
+        return run_stage(stage, lambda workspace: _build(workspace, data, features, config, seed))
 
 
 def read_pseudo(folder: Path) -> dict[str, list[PseudoSentence]]:
@@ -72,6 +80,7 @@ def _build(workspace: Workspace, data: Path, features: Path, config: LabelConfig
     items = [item for item in read_dataset(data).split("train") if item.captions]
     if not items:
         raise FewcapError(f"{data}: no training video has a caption, so there is nothing to invent captions from.")
+    config = _with_adapted_models(workspace, items, config, seed)
     strategy = load_strategy(config, seed=seed)
     found = _candidates(workspace, items, strategy, config, seed)
     tagger = load_tagger(config.tagger)
@@ -82,6 +91,21 @@ def _build(workspace: Workspace, data: Path, features: Path, config: LabelConfig
     rows = select(verdicts, ranker, config)
     workspace.write_jsonl(PSEUDO, rows)
     return _counts(rows, found)
+
+
+def _with_adapted_models(
+    workspace: Workspace, items: Sequence[VideoItem], config: LabelConfig, seed: int
+) -> LabelConfig:
+    """The configuration with models that have learned from the given sentences; a stopped run finds them again."""
+    if config.strategy != "edit":
+        return config
+    folder, done = workspace.path("scratch/models"), "scratch/adapted.json"
+    if not workspace.exists(done):
+        given = [caption for item in items for caption in item.captions]
+        noise, scratch = config.training.noise, workspace.path("scratch/adapt")
+        learned = adapt_models(config.models, given, config.adapt, noise, folder, scratch=scratch, seed=seed)
+        workspace.write_json(done, learned)
+    return config.model_copy(update={"models": str(folder)}) if workspace.read_json(done) else config
 
 
 Found = list[tuple[Source, list[Candidate]]]
@@ -128,7 +152,7 @@ def select(
     verdicts: Mapping[str, Sequence[Judged]], ranker: Ranker | None, config: LabelConfig
 ) -> list[dict[str, Any]]:
     """The rows of ``pseudo.jsonl``."""
-    passed = {video: _fluent(judged, config.rank.fluent) for video, judged in verdicts.items()}
+    passed = {video: most_fluent(judged, config.rank.fluent) for video, judged in verdicts.items()}
     texts = {video: [judged.text for judged in group] for video, group in passed.items()}
     scores = ranker.scores(texts) if ranker is not None else {}
     rows = []
@@ -162,7 +186,7 @@ def select(
     return rows
 
 
-def _fluent(judged: Sequence[Judged], share: float) -> list[Judged]:
+def most_fluent(judged: Sequence[Judged], share: float) -> list[Judged]:
     """The most fluent of those that passed, in their old order; strategies without a language model keep all."""
     passed = [j for j in judged if not j.why]
     scored = [j for j in passed if j.candidate.lm_score is not None]

