@@ -196,7 +196,7 @@ def compare(
 def reproduce(
     table: Annotated[int, typer.Argument(min=2, max=12, help="A table of the paper.", show_default=False)],
     project: ProjectFolder,
-    out: Annotated[Path | None, typer.Option(help="Where tables go; PROJECT/tables/TABLE without it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where tables go; PROJECT/tables without it.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each row, with seeds 0, 1, ...")] = 1,
     budget: Annotated[float | None, typer.Option(min=0, help="Minutes; rows that do not fit are named.")] = None,
     settings: Annotated[
@@ -209,11 +209,23 @@ def reproduce(
     """Measure the rows of one of the paper's tables on a project, beside the published numbers."""
     from fewcap.pipeline import reproduce_table
 
-    place = out if out is not None else project / "tables" / str(table)
+    place = out if out is not None else project / "tables"
     done = reproduce_table(
         table, project, place, seeds=range(seeds), budget=budget, settings=settings, overrides=overrides
     )
     _answer(done, as_json)
+
+
+@app.command()
+def report(
+    project: ProjectFolder,
+    baseline: Annotated[Path | None, typer.Option(help="Another scored run to show beside it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write report.html anew from what the stages left."""
+    from fewcap import pipeline
+
+    _answer({"report": str(pipeline.report(project, baseline))}, as_json)
 
 
 @app.command()

@@ -96,7 +96,7 @@ def label(project: Project) -> Manifest:
 def train(project: Project) -> Manifest:
     """Trains the captioner on given and invented captions."""
     from fewcap.captioning.train import train as train_stage
-    from fewcap.evaluation.cider import cider_d
+    from fewcap.evaluation.cider import CiderMetric
 
     if project.config.label.enabled:
         label(project)
@@ -109,7 +109,7 @@ def train(project: Project) -> Manifest:
         project.model,
         project.config.train,
         seed=project.config.seed,
-        metric=cider_d,
+        metric=CiderMetric(),
     )
 
 
@@ -177,6 +177,15 @@ def reproduce_table(
     return reproduce(
         table, folder, out, seeds=seeds, budget=budget, settings=settings, overrides=parse_overrides(overrides)
     )
+
+
+def report(project: Path, baseline: Path | None = None) -> Path:
+    """Writes ``report.html`` anew from what the stages left, beside another run if one is named."""
+    from fewcap.evaluation.report import write_report
+
+    out = Project.open(project).report
+    with readable_os_errors(out):
+        return write_report(project, out, baseline=baseline)
 
 
 STAGES: dict[str, Callable[[Project], Manifest]] = {
