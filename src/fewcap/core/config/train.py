@@ -69,7 +69,7 @@ class VideoTextConfig(Section):
     """The two-tower model: features on one side, the frozen sentence encoder on the other."""
 
     encoder: str = Field("minilm", description="Sentence encoder: 'minilm', or a folder or hub name of an SBERT.")
-    ridge: float = Field(1.0, gt=0, description="Penalty of the ridge regression that maps features to sentences.")
+    ridge: float = Field(3.0, gt=0, description="Penalty of the ridge regression that maps features to sentences.")
     steps: int = Field(0, ge=0, description="Steps of InfoNCE that refine the map.")
     batch: int = Field(256, gt=1, description="Pairs a step.")
     dropout: float = Field(0.3, ge=0, lt=1, description="Dropout on the pooled features in these steps.")
@@ -88,8 +88,8 @@ class KeywordConfig(Section):
     own_start: float = Field(0.5, ge=0, le=1, description="Mixed: share of own keywords in the first epoch.")
     own_end: float = Field(0.0, ge=0, le=1, description="Mixed: share of own keywords in the last epoch.")
     drop: float = Field(0.2, ge=0, lt=1, description="In training, each keyword is left out with this probability.")
-    neighbours: int = Field(20, gt=0, description="Sentences retrieved for a video.")
-    temperature: float = Field(0.05, gt=0, description="Similarities become weights by a softmax at this temperature.")
+    neighbours: int = Field(30, gt=0, description="Sentences retrieved for a video; more when videos have many.")
+    temperature: float = Field(0.08, gt=0, description="Similarities become weights by a softmax at this temperature.")
     folds: int = Field(
         5,
         ge=1,
