@@ -2,6 +2,7 @@
 
     python bench/features.py                 50 clips: against decoding alone, the plain loop and the playing time
     python bench/features.py --memory        also the peak memory of a worker for 50 and 500 clips
+    python bench/features.py --network       only the forms of the appearance network: milliseconds a frame, difference
     python bench/features.py --json out.json
 
 Takes the clips in ../shared/data/msrvtt/clips, or renders synthetic ones without them.
@@ -30,7 +31,7 @@ from fewcap.core.config.data import DataConfig, SyntheticConfig
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.data.prepare import prepare, read_dataset
 from fewcap.features.backbones import build
-from fewcap.features.backbones.efficientnet_lite0 import SIZE, EfficientNetLite0, scaled
+from fewcap.features.backbones.efficientnet_lite0 import SIZE, EfficientNetLite0, Folded, scaled
 from fewcap.features.compute import Job
 from fewcap.features.engines import Unit, cores, run_processes
 from fewcap.features.extract import extract
@@ -116,15 +117,58 @@ def read_ratio(paths: list[Path], config: FeaturesConfig, scratch: Path) -> dict
     return {"read_ms": 1e3 * reading, "decode_ms": 1e3 * decoding, "reads_faster_than_decoding": decoding / reading}
 
 
+def processor_time(network: torch.nn.Module, x: torch.Tensor) -> float:
+    """Seconds of the processor, which other work on the machine disturbs less than seconds of the clock."""
+    started = time.process_time()
+    network(x)
+    return time.process_time() - started
+
+
+def network_forms() -> None:
+    """Milliseconds of one core a frame, and the relative difference of the vectors to the network as published."""
+    path = weights.resolve("efficientnet_lite0")
+    published = EfficientNetLite0.load(path)
+    cpu = torch.device("cpu")
+    frames = np.random.default_rng(0).integers(0, 256, (16, 14, 14, 3), dtype=np.uint8)
+    pictures = np.stack([np.asarray(Image.fromarray(frame).resize((SIZE, SIZE), Image.BICUBIC)) for frame in frames])
+    last = {"memory_format": torch.channels_last}
+    forms: dict[str, tuple[torch.nn.Module, torch.dtype, bool]] = {
+        "as published": (published, torch.float32, False),
+        "as published, channels-last": (EfficientNetLite0.load(path).to(**last), torch.float32, True),
+        "as published, bfloat16": (EfficientNetLite0.load(path).bfloat16().to(**last), torch.bfloat16, True),
+        "folded and fused": (Folded(published, torch.float32, cpu), torch.float32, True),
+        "folded and fused, bfloat16": (Folded(published, torch.bfloat16, cpu), torch.bfloat16, True),
+        "compiled": (torch.compile(EfficientNetLite0.load(path), dynamic=False), torch.float32, False),  # type: ignore[dict-item]
+    }
+    torch._inductor.config.freezing = True  # type: ignore[attr-defined]
+    with torch.inference_mode():
+        expected = published(scaled(pictures, torch.float32, cpu)).mean((2, 3))
+        for name, (network, dtype, channels_last) in forms.items():
+            figures = []
+            difference = 0.0
+            for batch in (1, 4) if name == "compiled" else (1, 4, 8, 16):
+                x = scaled(pictures[:batch], dtype, cpu)
+                x = x if channels_last else x.contiguous()
+                found = network(x).float().mean((2, 3))
+                difference = float((found - expected[:batch]).norm() / expected[:batch].norm())
+                best = min(processor_time(network, x) for _ in range(12))
+                figures.append(f"{batch}: {1e3 * best / batch:6.2f}")
+            print(f"{name:30s} ms a frame in batches of {'  '.join(figures)}   difference {difference:.1e}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=50)
     parser.add_argument("--loop-clips", type=int, default=10, help="clips for the plain loop, which is slow")
     parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--memory", action="store_true", help="also run 500 clips and compare peak memory")
+    parser.add_argument("--network", action="store_true", help="only compare forms of the appearance network")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    if args.network:
+        network_forms()
+        return
     av.logging.set_level(None)
     config = FeaturesConfig()
     with tempfile.TemporaryDirectory() as folder:
