@@ -169,8 +169,12 @@ class _Worker:
 
     def __init__(self, config: FeaturesConfig) -> None:
         # A process of its own, not a fork: torch and ffmpeg hold threads that a fork would break.
+        # It sees the modules that this process sees, and not those that happen to lie in the current folder (-P).
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fewcap.features.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-P", "-m", "fewcap.features.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
         )
         self._patience = 2 * config.time_limit + 60  # the worker watches the time itself; this is for one that hangs
         self._send(config.model_dump_json())
