@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -158,34 +159,47 @@ def test_captions_do_not_invalidate_features(data: Path, reference: Path) -> Non
     assert (reference / "manifest.json").stat().st_mtime_ns == before
 
 
-@pytest.mark.slow
-def test_killed_worker_loses_nothing(data: Path, reference: Path, tmp_path: Path) -> None:
+@contextmanager
+def one_killed(name: bytes) -> Iterator[list[int]]:
+    """Kills the first process below this one whose command line holds ``name``, shortly after it began."""
     stopped = threading.Event()
     killed: list[int] = []
 
-    def killer() -> None:
-        """Kills the first worker that has begun."""
+    def below(process: Path) -> bool:
+        number = int(process.name)
+        while number > 1:
+            if number == os.getpid():
+                return True
+            number = int(Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        return False
+
+    def kill() -> None:
         while not stopped.is_set() and not killed:
-            for process in Path("/proc").glob("[0-9]*/cmdline"):
+            for process in Path("/proc").glob("[0-9]*"):
                 try:
-                    line = process.read_bytes()
-                    parent = (process.parent / "stat").read_text().rsplit(")", 1)[1].split()[1]
+                    found = name in (process / "cmdline").read_bytes() and below(process)
                 except OSError:
                     continue
-                if b"fewcap.features.worker" in line and int(parent) == os.getpid():
+                if found:
                     time.sleep(1.0)
-                    killed.append(int(process.parent.name))
+                    killed.append(int(process.name))
                     os.kill(killed[0], signal.SIGKILL)
                     break
             time.sleep(0.05)
 
-    thread = threading.Thread(target=killer)
+    thread = threading.Thread(target=kill)
     thread.start()
     try:
-        extract(data, tmp_path / "out", CONFIG.model_copy(update={"workers": 2}))
+        yield killed
     finally:
         stopped.set()
         thread.join()
+
+
+@pytest.mark.slow
+def test_killed_worker_loses_nothing(data: Path, reference: Path, tmp_path: Path) -> None:
+    with one_killed(b"fewcap.features.worker") as killed:
+        extract(data, tmp_path / "out", CONFIG.model_copy(update={"workers": 2}))
     assert killed
     assert content(tmp_path / "out") == content(reference)
 
@@ -270,6 +284,15 @@ def test_random_reads_are_faster_than_decoding(data: Path, reference: Path) -> N
 def test_ray_gives_the_same_bytes(data: Path, reference: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
     extract(data, tmp_path / "out", CONFIG.model_copy(update={"engine": "ray", "workers": 2}))
+    assert content(tmp_path / "out") == content(reference)
+
+
+@pytest.mark.slow
+def test_killed_ray_worker_loses_nothing(data: Path, reference: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
+    with one_killed(b"ray::_RayWorker") as killed:
+        extract(data, tmp_path / "out", CONFIG.model_copy(update={"engine": "ray", "workers": 2}))
+    assert killed
     assert content(tmp_path / "out") == content(reference)
 
 

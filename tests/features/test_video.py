@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -230,9 +232,9 @@ def test_long_video_is_not_decoded_whole(tmp_path: Path, monkeypatch: pytest.Mon
 
     original = video._Stream._decode
 
-    def counting(self: object) -> object:
+    def counting(self: video._Stream) -> Iterator[tuple[float, Any]]:
         nonlocal decoded
-        for found in original(self):  # type: ignore[arg-type]
+        for found in original(self):
             decoded += 1
             yield found
 
@@ -244,6 +246,28 @@ def test_long_video_is_not_decoded_whole(tmp_path: Path, monkeypatch: pytest.Mon
     assert decoded < 400
     monkeypatch.setattr(video, "_SCAN_BYTES", 0)  # as for a file too large to list its packets
     assert sample_video(path, config, views).frame_times == sample.frame_times
+
+
+def test_one_pass_serves_all_backbones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fewcap.features import video
+
+    path = write_video(tmp_path / "a.mp4", frames=40)
+    decoded = 0
+    original = video._Stream._decode
+
+    def counting(self: video._Stream) -> Iterator[tuple[float, Any]]:
+        nonlocal decoded
+        for found in original(self):
+            decoded += 1
+            yield found
+
+    monkeypatch.setattr(video._Stream, "_decode", counting)
+    views = Views(frames=View(64, 48), clips=View(32, 32), objects=View(60, 100, keep_shape=True))
+    sample = sample_video(path, CONFIG, views)
+    assert decoded == 40  # each frame once
+    assert len(sample.frames) == 10
+    assert len(sample.clips) == 4
+    assert [frame.shape for frame in sample.object_frames] == [(60, 80, 3)] * 2  # of clips that do not overlap
 
 
 def test_seeking_and_reading_in_order_give_the_same_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
