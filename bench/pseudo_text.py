@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import random
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ import torch
 
 from fewcap.core.config.label import LabelConfig
 from fewcap.core.types import VideoItem
+from fewcap.pseudo.adapt import adapt_models
 from fewcap.pseudo.judge import judge, repeated_word
 from fewcap.pseudo.label import most_fluent, sources_of
 from fewcap.pseudo.strategies import load_strategy
@@ -40,6 +42,15 @@ def few_supervision(path: Path, count: int) -> list[VideoItem]:
                 index = int(hashlib.sha256(row["video_id"].encode()).hexdigest(), 16) % len(row["captions"])
                 items.append(VideoItem(row["video_id"], "train", None, (row["captions"][index],)))
     return items[:count]
+
+
+def adapted(config: LabelConfig, items: list[VideoItem]) -> LabelConfig:
+    """As the label stage does before it edits."""
+    folder = Path(tempfile.mkdtemp())
+    given = [item.captions[0] for item in items]
+    noise, scratch = config.training.noise, folder / "scratch"
+    learned = adapt_models(config.models, given, config.adapt, noise, folder / "models", scratch=scratch, seed=0)
+    return config.model_copy(update={"models": str(folder / "models")}) if learned else config
 
 
 class Perplexity:
@@ -67,6 +78,7 @@ def main() -> None:
     parser.add_argument("--strategies", nargs="+", default=["edit", "masked", "synonyms", "insertion"])
     parser.add_argument("--set", nargs="*", default=[], help="edit settings, for example temperature=0.7")
     parser.add_argument("--models", default="fewcap")
+    parser.add_argument("--plain", action="store_true", help="do not let the editor's models learn from the sentences")
     parser.add_argument("--candidates", type=int, default=10)
     parser.add_argument("--perplexity", action="store_true")
     parser.add_argument("--most", type=int, default=500, help="sentences whose perplexity is measured, a strategy")
@@ -81,6 +93,8 @@ def main() -> None:
         config = LabelConfig.model_validate(
             {"strategy": name, "models": args.models, "candidates": args.candidates, "edit": edit}
         )
+        if name == "edit" and not args.plain:
+            config = adapted(config, items)
         strategy = load_strategy(config, seed=0)
         sources = sources_of(items, config)
         started = time.process_time()

@@ -26,14 +26,21 @@ _PARTICIPLES = {
     "blown", "dug", "slid", "spun", "struck", "fought", "brought", "bought", "taught", "thought", "ground",
     "strung", "wrung", "upset", "sat", "sold", "found", "got",
 }
+_PAST = _PARTICIPLES | {
+    "took", "ran", "ate", "rode", "threw", "sang", "drove", "fell", "drew", "wrote", "gave", "went", "came",
+    "saw", "blew", "broke", "chose", "did", "flew", "forgot", "grew", "knew", "rang", "rose", "shook", "sank",
+    "spoke", "stole", "swam", "wore", "woke", "bit", "hid", "tore", "lay", "drank", "began", "became", "fled",
+    "slept", "wept", "dealt", "felt", "lent", "meant", "spent", "crept", "leapt", "knelt", "dreamt",
+}
 # fmt: on
+_LINKS = {"and", "while", "that", "who", "which", "as", "when", "because", "but", "what", "how", "there"}
 _DANGLING = {"a", "an", "the", "his", "their", "its", "my", "your", "our", "this", "these", "some", "every"}
 
 
 def agreement_error(sentence: Sequence[str], tagger: CaptionTagger) -> str:
     """What is wrong, in a few words; empty when no rule objects."""
     tags = tagger.tag(sentence)
-    checks = (_article, _auxiliary, _subject)
+    checks = (_article, _auxiliary, _verb, _subject)
     for index in range(len(sentence)):
         for check in checks:
             if error := check(sentence, tags, index):
@@ -65,14 +72,31 @@ def _article(words: Sequence[str], tags: Sequence[str], index: int) -> str:
 
 
 def _auxiliary(words: Sequence[str], tags: Sequence[str], index: int) -> str:
-    """Behind is or are a verb stands as a participle."""
+    """Behind is or are: no second one in the same clause, no bare noun, a verb as a participle, a passive one alone."""
     if words[index] not in _IS | _ARE or index + 1 == len(words):
         return ""
-    following = words[index + 1]
-    if following in _IS | _ARE:
+    clause = next((i for i in range(index + 1, len(words)) if words[i] in _LINKS), len(words))
+    if again := [word for word in words[index + 1 : clause] if word in _IS | _ARE]:
+        return f"{words[index]} and again {again[0]}"
+    following, tag = words[index + 1], tags[index + 1]
+    behind = tags[index + 2] if index + 2 < len(words) else ""
+    if tag == "N" and not following.endswith("ing") and behind != "V":
         return f"{words[index]} {following}"
-    if tags[index + 1] == "V" and not following.endswith(("ing", "ed", "en", "wn")) and following not in _PARTICIPLES:
+    if tag != "V" or following.endswith("ing"):
+        return ""
+    if not following.endswith(("ed", "en", "wn")) and following not in _PARTICIPLES:
         return f"{words[index]} {following}"
+    return f"{words[index]} {following} {words[index + 2]}" if behind in ("D", "N", "C") else ""
+
+
+def _verb(words: Sequence[str], tags: Sequence[str], index: int) -> str:
+    """One who does something "does" it: "a man examine" is wrong."""
+    if index < 2 or tags[index] != "V" or tags[index - 1] != "N" or is_plural(words[index - 1]):
+        return ""
+    opening = all(tag in "DJN" for tag in tags[:index]) and words[0] in _SINGULAR_ARTICLES | {"the"}
+    verb = words[index]
+    if opening and not verb.endswith(("s", "ing", "ed", "en")) and verb not in _PAST:
+        return f"{words[index - 1]} {verb}"
     return ""
 
 
