@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -37,14 +36,14 @@ def test_size_and_card() -> None:
 
 
 @pytest.fixture(scope="module")
-def sentences() -> Iterator[list[list[str]]]:
+def sentences() -> list[list[str]]:
     config = LabelConfig(candidates=10)
     strategy = load_strategy(config, seed=0)
     groups = []
     for source, candidates in zip(SOURCES, strategy.candidates(SOURCES), strict=True):
         judged = judge([(source, candidates)], config.edit, load_tagger(), keeps_keywords=True)
         groups.append([verdict.text for verdict in judged if not verdict.why])
-    yield groups
+    return groups
 
 
 def test_five_different_sentences_with_every_keyword(sentences: list[list[str]]) -> None:

