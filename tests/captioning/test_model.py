@@ -17,6 +17,7 @@ from fewcap.captioning.model import (
     Dims,
     KeywordBatch,
     Memory,
+    Reduction,
     SelfBlock,
     Vectors,
     VideoBatch,
@@ -25,6 +26,7 @@ from fewcap.core.config.train import ModelConfig
 
 D, HEADS, WORDS = 16, 4, 30
 SMALL: dict[str, Any] = {
+    "components": 0,
     "width": D, "heads": HEADS, "dropout": 0.0, "frames": 6, "objects": 5, "max_words": 7, "decoder_blocks": 2,
 }  # fmt: skip
 SIZES = {"appearance": 10, "motion": 6, "objects": 8}
@@ -295,6 +297,23 @@ def test_the_gate_is_closed_to_what_is_not_there() -> None:
     assert net(video, None, words).video_share.eq(1).all()
     share = net(video, keywords, words).video_share
     assert ((share > 0) & (share < 1)).all()
+
+
+@torch.no_grad()
+def test_principal_components_are_those_of_the_training_vectors() -> None:
+    rows = torch.randn(200, 10, generator=torch.Generator().manual_seed(0)) * torch.linspace(5, 0.1, 10)
+    reduction = Reduction(10, 3)
+    reduction.fit(rows)
+    standard = torch.nn.functional.layer_norm(rows, (10,))
+    found = reduction(rows)
+    scores = (standard - standard.mean(0)) @ torch.pca_lowrank(standard, q=10, niter=8)[2][:, :3]
+    scores = scores / scores.var(0, correction=0).mean().sqrt()
+    torch.testing.assert_close(found.abs(), scores.abs(), atol=1e-3, rtol=1e-3)
+    assert model(components=4).video_encoder.frame_projection.in_features == 8
+    video, keywords, words = inputs()
+    assert not torch.allclose(
+        model(components=4)(video, keywords, words).logits, model()(video, keywords, words).logits, atol=1e-3
+    )
 
 
 def test_keyword_weights_matter() -> None:

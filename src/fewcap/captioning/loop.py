@@ -179,16 +179,19 @@ class Trainer:
         return torch.stack([sentence.detach(), weights.sum(), word.detach(), word_weights.sum()])
 
     def _keep_best(self, row: Row) -> None:
-        """Smooths the score over the last checks: a single one swings too much to stop by."""
+        """Smooths the score over the last checks: a single one swings too much to choose or to stop by.
+
+        Until there are as many checks as it takes, the newest weights are the best.
+        """
         scores = [r["score"] for r in self.history if r["score"] is not None]
-        if row["score"] is not None:
+        if row["score"] is None and scores:
+            return
+        if len(scores) >= self.config.smooth:
             recent = scores[-self.config.smooth :]
             row["smoothed"] = smoothed = sum(recent) / len(recent)
             earlier = [r["smoothed"] for r in self.history[:-1] if r["smoothed"] is not None]
             if max(earlier, default=-math.inf) >= smoothed:
                 return
-        elif scores:
-            return
         self.best = {name: weight.detach().clone() for name, weight in self.averaged.state_dict().items()}
 
     def _stalled(self) -> bool:

@@ -170,12 +170,42 @@ class CrossBlock(nn.Module):
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 
+class Reduction(nn.Module):
+    """Fixed principal components of one kind of features: a few hundred videos can not train thousands of channels."""
+
+    centre: Tensor  # [d_in]
+    basis: Tensor  # [d_in, components]
+
+    def __init__(self, size: int, components: int) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(size))
+        self.register_buffer("basis", torch.eye(size, components))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (_standardised(x) - self.centre) @ self.basis
+
+    @torch.no_grad()
+    def fit(self, rows: Tensor) -> None:
+        """From vectors [n, d_in] of the training videos; the components' mean variance becomes 1."""
+        x = _standardised(rows)
+        self.centre.copy_(x.mean(0))
+        x = (x - self.centre).double()
+        count = self.basis.shape[1]
+        values, vectors = torch.linalg.eigh(x.T @ x / len(x))  # ascending
+        largest = vectors[:, -count:].flip(1)
+        largest = largest * torch.where(largest.sum(0) < 0, -1.0, 1.0)  # the sign is free: fix it
+        self.basis.copy_(largest / values[-count:].mean().clamp(min=1e-12).sqrt())
+
+
 class VideoEncoder(nn.Module):
     """Appearance and motion, concatenated and projected, joined with objects (equations 3 and 4)."""
 
     def __init__(self, config: ModelConfig, dims: Dims) -> None:
         super().__init__()
-        d, sizes = config.width, dims.features
+        d, sizes = config.width, dict(dims.features)
+        reduced = {kind: size for kind, size in sizes.items() if config.components and size > config.components}
+        self.reductions = nn.ModuleDict({kind: Reduction(size, config.components) for kind, size in reduced.items()})
+        sizes |= dict.fromkeys(reduced, config.components)
         frame_kinds = [kind for kind in ("appearance", "motion") if kind in sizes]
         objects_apart = "objects" in sizes and (config.object_joint or not frame_kinds)
         channels = sum(sizes[kind] for kind in frame_kinds)
@@ -203,11 +233,12 @@ class VideoEncoder(nn.Module):
         return Vectors(torch.cat([part.states for part in real], 1), torch.cat([part.mask for part in real], 1))
 
     def _frames(self, batch: VideoBatch, objects: Vectors | None) -> Vectors | None:
-        parts = [_standardised(x) for x in (batch.appearance, batch.motion) if x is not None]
+        kinds = (("appearance", batch.appearance), ("motion", batch.motion))
+        parts = [self._reduced(kind, x) for kind, x in kinds if x is not None]
         if not parts or batch.frame_mask is None or self.frame_projection is None or self.frame_position is None:
             return None
         if self.object_projection is None and batch.objects is not None:
-            parts.append(_standardised(_stretched(batch, parts[0].shape[1])))
+            parts.append(self._reduced("objects", _stretched(batch, parts[0].shape[1])))
         frames = torch.cat(parts, -1)
         frames = frames * self.dropout(frames.new_ones(len(frames), 1, frames.shape[-1]))  # a channel in all frames
         states = self.frame_projection(frames)  # V^am [B, N, d]
@@ -216,10 +247,13 @@ class VideoEncoder(nn.Module):
             states = block(states, batch.frame_mask, objects)
         return Vectors(states, batch.frame_mask)
 
+    def _reduced(self, kind: str, x: Tensor) -> Tensor:
+        return self.reductions[kind](x) if kind in self.reductions else _standardised(x)
+
     def _objects(self, batch: VideoBatch) -> Vectors | None:
         if self.object_projection is None or batch.objects is None or batch.object_mask is None:
             return None
-        states = self.dropout(self.object_projection(_standardised(batch.objects)))  # V^o [B, O, d]
+        states = self.dropout(self.object_projection(self._reduced("objects", batch.objects)))  # V^o [B, O, d]
         for block in self.object_blocks:
             states = block(states, batch.object_mask)
         return Vectors(states, batch.object_mask)

@@ -23,11 +23,14 @@ from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest, Stage, Workspace, run_stage, sha256_file
 from fewcap.core.types import CaptionMetric, VideoFeatures, VideoItem
 from fewcap.data.prepare import read_dataset
+from fewcap.features.select import select_evenly
 from fewcap.features.store import FeatureStore
 from fewcap.pseudo.videotext import TwoTower
 from fewcap.text.embed import SentenceEncoder
 
 log = logging.getLogger("fewcap.train")
+
+MOST_VECTORS = 12_000  # for principal components
 
 
 def train(
@@ -110,6 +113,7 @@ class _Run:
         torch.manual_seed(seed)
         sizes = Dims(dims, len(assembled.vocabulary), encoder.dim, config.keywords.count)
         model = CaptionModel(config.model, sizes)
+        _fit_reductions(model, held)
         if warmth is not None:
             taken = warmup.apply(warmth, model, assembled.vocabulary)
             log.info("text warm-up: %d tensors taken over", taken)
@@ -158,6 +162,14 @@ class _Run:
                 workspace.write_bytes("scratch/warmup.safetensors", warmup.packed(warmth))
         shared: warmup.Warmth = self.ranks.share(warmth)
         return shared
+
+
+def _fit_reductions(model: CaptionModel, videos: Mapping[str, VideoFeatures]) -> None:
+    """Principal components of at most some ten thousand vectors, taken evenly from the training videos."""
+    for kind, reduction in model.video_encoder.reductions.items():
+        found = [x for video in videos.values() if (x := getattr(video, kind)) is not None and len(x)]
+        each = max(1, MOST_VECTORS // max(len(found), 1))
+        reduction.fit(torch.cat([select_evenly(x, each).float() for x in found]))  # type: ignore[operator]
 
 
 def _validator(
@@ -210,5 +222,5 @@ def _counts(
         "parameters": sum(p.numel() for p in model.parameters()),
         "epochs": len(history),
         "best_epoch": best,
-        "best_score": max(scored) if scored else None,
+        "best_score": max(scored) if scored else history[-1]["score"],
     }

@@ -22,6 +22,9 @@ class ModelConfig(Section):
     dropout: float = Field(0.3, ge=0, lt=1, description="Dropout of embeddings, attentions and feed-forward networks.")
     frames: int = Field(20, gt=0, description="N, appearance and motion vectors taken evenly from a video.")
     objects: int = Field(20, gt=0, description="N_obj, object vectors taken evenly from a video.")
+    components: int = Field(
+        256, ge=0, description="Features are brought to so many fixed principal components first; 0 takes them whole."
+    )
     max_words: int = Field(20, gt=1, description="len_s, longer captions are cut.")
     object_joint: bool = Field(
         True, description="Object and joint transformer (OJT); off: features are concatenated and projected."
