@@ -38,7 +38,10 @@ class SentenceEncoder:
         source = str(_minilm_folder()) if name == "minilm" else name
         import torch
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging as transformers_logging
 
+        bars = transformers_logging.is_progress_bar_enabled()
+        transformers_logging.disable_progress_bar()  # loading takes a moment; only fewcap's own progress is shown
         try:
             tokenizer = AutoTokenizer.from_pretrained(source)
             network = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
@@ -47,6 +50,9 @@ class SentenceEncoder:
             raise FewcapError(
                 f"sentence encoder '{name}' can not be loaded ({reason}); use 'minilm', or a folder with its weights."
             ) from None
+        finally:
+            if bars:
+                transformers_logging.enable_progress_bar()
         return cls(name, tokenizer, network.eval())
 
     def encode(self, sentences: Sequence[str], *, batch: int = 64) -> np.ndarray:
