@@ -76,6 +76,6 @@ def test_greedy_chains_are_equal(tiny: LanguageModels) -> None:
 
 
 def test_a_sentence_without_keywords_has_no_candidates(tiny: LanguageModels) -> None:
-    strategy = Edit(Editor(tiny, EditConfig(), 10), 3, seed=0)
+    strategy = Edit(Editor(tiny, EditConfig(surplus=1), 10), 3, seed=0)
     counts = [len(candidates) for candidates in strategy.candidates(SOURCES)]
     assert counts == [3, 3, 3, 0, 3]
