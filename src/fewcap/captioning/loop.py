@@ -42,11 +42,12 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any
 
 
 def _cpu_has_bfloat16(device: torch.device) -> bool:
-    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
+    probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return device.type == "cpu" and probe is not None and bool(probe())
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Matrices decay; biases, norms and embeddings of positions do not."""
+    """Matrices decay; biases and norms do not."""
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
@@ -133,18 +134,16 @@ class Trainer:
         }
 
     def _step(self, batches: list[Batch], rate: float) -> Tensor:
-        totals = torch.stack(
-            [
-                torch.stack([batch.weights.sum() for batch in batches]).sum() if batches else torch.tensor(0.0),
-                torch.stack([batch.word_weights.sum() for batch in batches]).sum() if batches else torch.tensor(0.0),
-            ]
-        ).to(self.device)
+        totals = torch.zeros(2)  # weights of the sentences and of the word loss, over all parts and processes
+        for batch in batches:
+            totals += torch.stack([batch.weights.sum(), batch.word_weights.sum()])
+        totals = totals.to(self.device)
         self.ranks.sum([totals])
         sums = torch.zeros(4, device=self.device)
         for batch in batches:
             sums += self._backward(batch, totals)
         for parameter in self.model.parameters():
-            if parameter.grad is None:
+            if parameter.grad is None:  # a process without videos in this step still has a part in the sum
                 parameter.grad = torch.zeros_like(parameter)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         self.ranks.sum([*gradients, sums])
