@@ -149,6 +149,14 @@ def test_saved_weights_come_back(tiny: LanguageModels, tiny_folder: Path) -> Non
             torch.testing.assert_close(kept, loaded, atol=1e-3, rtol=1e-3)  # half precision on disk
 
 
+def test_shared_positions_change_nothing(tiny_folder: Path) -> None:
+    network = LanguageModels.load(str(tiny_folder)).forward
+    ids = torch.randint(5, 30, (9, 7), generator=torch.Generator().manual_seed(0))
+    shared = network(input_ids=ids, use_mems=False).logits
+    del network.transformer.relative_positional_encoding  # transformers' own again
+    assert torch.equal(shared, network(input_ids=ids, use_mems=False).logits)
+
+
 def test_no_corpus_no_training(tmp_path: Path) -> None:
     with pytest.raises(FewcapError, match=r"label\.training\.corpus is empty"):
         train_stage(tmp_path / "models", ModelsConfig(), seed=0)

@@ -56,6 +56,7 @@ class LanguageModels:
                     f"({(*missing, *unexpected)[0]}); train the models again or use label.models: fewcap."
                 )
             network.tie_weights()
+            _share_positions(network)
             networks[role] = network.eval().to(_dtype(precision))
         return cls(codec, **networks, digest=models_digest(name))
 
@@ -66,6 +67,14 @@ class LanguageModels:
         (folder / "config.json").write_text(json.dumps(_settings(self.forward.config), indent=1) + "\n")
         for role in ROLES:
             save_role(getattr(self, role), folder / f"{role}.safetensors")
+
+
+def _share_positions(network: Any) -> None:
+    """XLNet copies its relative positions for every row before it projects them; one copy gives the same sums."""
+    encode = network.transformer.relative_positional_encoding
+    network.transformer.relative_positional_encoding = lambda qlen, klen, bsz=None, device=None: encode(
+        qlen, klen, device=device
+    )
 
 
 def _dtype(precision: str) -> torch.dtype:
