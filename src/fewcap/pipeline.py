@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fewcap.core.config import Config, load_config
 from fewcap.core.config.load import parse_overrides
 from fewcap.core.errors import UsageError, nearest
-from fewcap.core.store import Manifest, Stage, Workspace, readable_os_errors, run_stage, sha256_file
+from fewcap.core.store import Manifest, readable_os_errors
 
 if TYPE_CHECKING:
     from fewcap.evaluation.recipes import Settings
@@ -135,29 +135,13 @@ def score(project: Project) -> Manifest:
 
 def train_language_models(project: Project) -> Path:
     """Trains the editor's language models on the project's own corpus; returns their folder, for ``label.models``."""
-    from fewcap.pseudo.training import train_models
+    from fewcap.pseudo.training import train_stage
 
     config = project.config.label.training
-    files = [path if path.is_absolute() else project.folder / path for path in config.corpus]
-    if not files:
-        raise UsageError("label.training.corpus names no file; give text files with one caption a line.")
-    missing = next((path for path in files if not path.is_file()), None)
-    if missing is not None:
-        raise UsageError(f"{missing}: there is no such file (label.training.corpus).")
-    config = config.model_copy(update={"corpus": tuple(files)})
-    stage = Stage(
-        project.folder / "language-models",
-        "language-models",
-        inputs={f"corpus {number}: {path.name}": sha256_file(path) for number, path in enumerate(files)},
-        config={**config.model_dump(mode="json", exclude={"corpus"}), "seed": project.config.seed},
-    )
-
-    def build(workspace: Workspace) -> dict[str, int]:
-        train_models(config, workspace.folder, scratch=workspace.path("scratch"), seed=project.config.seed)
-        return {"models": 4}
-
-    run_stage(stage, build)
-    return stage.folder
+    corpus = tuple(project.folder / path for path in config.corpus)  # absolute paths stay what they are
+    out = project.folder / "language-models"
+    train_stage(out, config.model_copy(update={"corpus": corpus}), seed=project.config.seed)
+    return out
 
 
 def reproduce_table(
