@@ -104,9 +104,7 @@ def test_killed_in_every_stage_the_result_is_the_same(calm: Path, tmp_path: Path
 @pytest.mark.slow
 def test_ctrl_c_is_answered_with_a_sentence(tmp_path: Path) -> None:
     project = new_project(tmp_path / "project")
-    process = subprocess.Popen(
-        [FEWCAP, "run", str(project)], start_new_session=True, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([FEWCAP, "run", str(project)], start_new_session=True, stderr=subprocess.PIPE, text=True)
     wait_for(project / "features" / "partial.json", process)  # type: ignore[arg-type]
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
