@@ -27,6 +27,9 @@ ProjectFolder = Annotated[Path, typer.Argument(help="A project folder (see: fewc
 Overrides = Annotated[
     list[str], typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override a setting, e.g. train.epochs=3.")
 ]
+EngineName = Annotated[
+    Literal["local", "ray"] | None, typer.Option("--engine", help="Who runs the workers: local processes, or Ray.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 
 
@@ -95,9 +98,14 @@ def init(
 
 
 @app.command()
-def extract(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+def extract(
+    project: ProjectFolder,
+    engine: EngineName = None,
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
     """Take appearance, motion and object features from the videos."""
-    _stage("extract", project, overrides, as_json)
+    _stage("extract", project, [*overrides, *_engine("features", engine)], as_json)
 
 
 @app.command()
@@ -106,10 +114,12 @@ def label(
     train_models: Annotated[
         bool, typer.Option("--train-models", help="First train language models on label.training.corpus.")
     ] = False,
+    engine: EngineName = None,
     overrides: Overrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Invent captions around the keywords of the given ones, ranked by the video."""
+    overrides = [*overrides, *_engine("label", engine)]
     if train_models:
         from fewcap import pipeline
 
@@ -316,6 +326,10 @@ def _stage(name: str, folder: Path, overrides: list[str], as_json: bool) -> None
     project = pipeline.Project.open(folder, overrides)
     manifest = pipeline.run(project, until=name)
     _answer({"stage": manifest.kind, "counts": manifest.counts}, as_json)
+
+
+def _engine(section: str, engine: str | None) -> list[str]:
+    return [] if engine is None else [f"{section}.engine={engine}"]
 
 
 def _answer(facts: Any, as_json: bool) -> None:
