@@ -57,6 +57,7 @@ def joined() -> Iterator[Ranks]:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield Ranks(dist.get_rank(), dist.get_world_size())
+        dist.barrier()  # a process that leaves while another still talks to it is torn down with an abort
     finally:
         if started_here:
             dist.destroy_process_group()
