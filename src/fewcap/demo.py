@@ -24,7 +24,7 @@ TRAINING = (
     "train.learning_rate=1e-3",
     "train.epochs=30",
     "train.validate_from=15",
-    "train.threads=1",  # a network this small gains nothing from a second one, and loses much on a busy machine
+    "train.threads=1",  # on a busy machine two were far slower
     "caption.threads=1",
     "train.pseudo_weight=0.2",  # a language model of photographs invents colours that the clips do not have
 )
