@@ -173,6 +173,4 @@ class TrainConfig(Section):
     def _consistent(self) -> TrainConfig:
         if self.accumulate > self.batch:
             raise ValueError(f"accumulate={self.accumulate} parts of batch={self.batch} videos; lower `accumulate`.")
-        if self.word_loss != "off" and not self.model.keyword_refiner and self.model.fusion == "none":
-            object.__setattr__(self, "word_loss", "off")  # no keywords in the model: nothing to draw
         return self

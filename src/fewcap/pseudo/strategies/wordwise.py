@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from fewcap.text.tokenise import words
 Edit = dict[str, Any]
 
 
-class Wordwise:
+class Wordwise(ABC):
     """Changes a share of a sentence's words; subclasses say how one candidate comes about."""
 
     name = ""
@@ -39,8 +40,9 @@ class Wordwise:
                 found.append(Candidate(tuple(changed), tuple(edits)))
             yield found
 
+    @abstractmethod
     def changed(self, sentence: list[str], times: int, generator: random.Random) -> tuple[list[str], list[Edit]]:
-        raise NotImplementedError
+        """The sentence with so many of its words changed, and the changes."""
 
 
 class SynonymReplacement(Wordwise):
