@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds import metric
+from worlds import TINY, metric
 
-from conftest import TINY
 from fewcap.captioning import loop
 from fewcap.captioning.caption import caption
 from fewcap.captioning.train import train

@@ -8,8 +8,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from fewcap.core.config.train import ModelConfig, TrainConfig
 from fewcap.core.store import Manifest, Stage, Workspace, run_stage
 from fewcap.core.types import VideoFeatures
+
+TINY = TrainConfig(
+    model=ModelConfig(width=32, heads=4, dropout=0.1, frames=4, objects=4, max_words=8),
+    epochs=25,
+    batch=16,
+    learning_rate=4e-3,
+    warmup_steps=5,
+    patience=25,
+    precision="float32",
+    threads=1,
+)
 
 WHO = ("man", "woman", "dog", "cat")
 DOES = ("eating", "washing", "carrying", "watching")
