@@ -163,15 +163,21 @@ def test_cleaning_changes_training_and_leaves_references(tmp_path: Path, video_f
     assert cleaned == [n for n in names[:30] if choose_sentences(n, ["pasted", "own"], 1) == [0]]
 
 
-def test_msrvtt_clips_and_frames_of_a_tar_file(tmp_path: Path, fixtures: Path, video_folder: MakeFolder) -> None:
-    clips = video_folder(["video0.mp4", "video9999.mp4"])
-    frames = tmp_path / "frames.tar"
-    with tarfile.open(frames, "w") as archive:
-        for name in ("video1/10.webp", "video1/2.webp", "video6513/0.webp", "video0/0.webp", "../video7010/0.webp"):
+def write_images(path: Path, names: Sequence[str]) -> None:
+    """A tar file of images."""
+    with tarfile.open(path, "w") as archive:
+        for name in names:
             content = image_bytes()
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
+
+
+def test_msrvtt_clips_and_frames_of_a_tar_file(tmp_path: Path, fixtures: Path, video_folder: MakeFolder) -> None:
+    clips = video_folder(["video0.mp4", "video9999.mp4"])
+    frames = tmp_path / "frames.tar"
+    names = ("video1/10.webp", "video1/2.webp", "video6513/0.webp", "video0/0.webp", "../video7010/0.webp")
+    write_images(frames, names)
     config = DataConfig(
         source="msrvtt",
         captions=(fixtures / "train_val_videodatainfo.json", fixtures / "test_videodatainfo.json"),
@@ -190,6 +196,34 @@ def test_msrvtt_clips_and_frames_of_a_tar_file(tmp_path: Path, fixtures: Path, v
     assert ("video_without_caption", "video9999") in kinds(out)
     assert not (tmp_path / "video7010").exists()
     assert read_dataset(out).by_id["video1"].path == out / "frames" / "video1"
+
+
+def test_further_photographs_train_beside_the_videos(tmp_path: Path, video_folder: MakeFolder) -> None:
+    videos = video_folder(["a.mp4", "b.mp4", "c.mp4"])
+    captions = tmp_path / "captions.csv"
+    captions.write_text("video,caption,split\na,a clip,train\nb,another,val\nc,a third,test\n")
+    photographs = tmp_path / "photographs.tar"
+    write_images(photographs, ["x.webp", "./y.webp", "z.webp", "a.webp"])
+    described = tmp_path / "photographs.jsonl"
+    described.write_text(
+        '{"image_id": "x", "captions": ["a dog", "a brown dog"]}\n{"image_id": "y", "captions": ["a cat"]}\n'
+        '{"image_id": "z", "captions": ["a cow"], "split": "test"}\n{"image_id": "a", "captions": ["a hen"]}\n'
+    )
+    further = DataConfig(
+        source="folder", captions=described, videos=photographs, video_column="image_id", sentences="all"
+    )
+    config = DataConfig(source="folder", videos=videos, captions=captions, further=(further,))
+    out = tmp_path / "data"
+    prepare(out, config, seed=0)
+    data = read_dataset(out)
+    assert [(item.id, item.captions) for item in data.split("train")] == [
+        ("a", ("a clip",)),
+        ("x", ("a brown dog", "a dog")),
+        ("y", ("a cat",)),
+    ]
+    assert [item.id for item in data.split("val") + data.split("test")] == ["b", "c"]
+    assert data.by_id["x"].path == out / "frames" / "x"
+    assert set(kinds(out)) == {("duplicate_id", "a"), ("other_split", "z: test")}
 
 
 def test_a_folder_of_images_is_a_video(tmp_path: Path, video_folder: MakeFolder) -> None:

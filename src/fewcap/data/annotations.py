@@ -28,6 +28,7 @@ ProblemKind = Literal[
     "missing_id",  # a row that names no video
     "missing_split",  # a video whose split is not stated, where others state theirs
     "not_a_video",  # a file that no decoder opens
+    "other_split",  # validation or test of a further corpus, which only trains
     "other_language",  # descriptions that are not English
     "unknown_split",  # a split that is none of train, val, test
     "video_without_caption",

@@ -120,8 +120,10 @@ def _sources_in_archive(place: Path) -> Iterator[Source]:
         with tarfile.open(place) as archive:
             for member in archive:
                 name = PurePosixPath(member.name)
-                if member.isfile() and name.suffix.lower() in IMAGE_SUFFIXES and len(name.parts) > 1:
-                    groups["/".join(part for part in name.parent.parts if part not in ("/", ".."))].append(member.name)
+                if member.isfile() and name.suffix.lower() in IMAGE_SUFFIXES:
+                    # An image in no folder is a video of one frame.
+                    video = name.parent if len(name.parts) > 1 else name.with_suffix("")
+                    groups["/".join(part for part in video.parts if part not in ("/", ".."))].append(member.name)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise FewcapError(f"{place}: neither a folder of videos nor a tar file of images ({error}).") from None
     groups.pop("", None)

@@ -26,6 +26,7 @@ log = logging.getLogger("fewcap.data")
 
 KIND = "data"
 VIDEOS, PROBLEMS, SOURCES = "videos.jsonl", "problems.jsonl", "sources.json"
+TRAIN: Split = "train"
 CLIPS, FRAMES = "videos", "frames"  # rendered clips; images unpacked from tar files
 
 
@@ -120,35 +121,45 @@ def _input_hashes(config: DataConfig) -> dict[str, str]:
         if not config.packed_features.is_file():
             raise FewcapError(f"{config.packed_features}: there is no such file of packed features.")
         hashes[f"packed features: {config.packed_features.name}"] = sha256_file(config.packed_features)
+    for number, corpus in enumerate(config.further):
+        hashes |= {f"further {number}, {name}": value for name, value in _input_hashes(corpus).items()}
     return hashes
 
 
 def _build(workspace: Workspace, config: DataConfig, seed: int) -> dict[str, Any]:
     problems = Problems()
-    annotations = read_annotations(config, seed, problems)
     places = config.videos
     if config.source == "synthetic":
         places = (workspace.path(CLIPS),)
         synthetic.render(places[0], config.synthetic, seed)
-    packed = PackedFeatures(config.packed_features) if config.packed_features is not None else None
-    found = locate(annotations, Media(places, packed), ids_from_files=config.source == "folder")
-    if not found:
-        raise FewcapError(
-            f"None of the {len(annotations.videos)} videos that {_named(config.captions)} names is in "
-            f"{_named([*places, *([config.packed_features] if config.packed_features else [])])}; "
-            f"for example '{next(iter(annotations.videos))}'."
-        )
+    corpora = (config, *config.further)
+    found: list[tuple[AnnotatedVideo, Source]] = []
+    corpus_of: dict[str, int] = {}
+    for number, corpus in enumerate(corpora):
+        for video, source in _find(corpus, places if corpus is config else corpus.videos, seed, problems):
+            if video.id in corpus_of:
+                problems.add("duplicate_id", video.where, video.id, "the one of an earlier corpus stays")
+            elif number and video.split not in (None, "train"):
+                problems.add("other_split", video.where, f"{video.id}: {video.split}", "left out")
+            else:
+                found.append((video, source))
+                corpus_of[video.id] = number
     unpacked = unpack(workspace, FRAMES, [(video.id, source) for video, source in found])
     paths = {video.id: unpacked.get(video.id, source.path) for video, source in found}
     hashes = _without_broken(workspace, found, paths, problems, decode=config.source != "synthetic")
-    videos = {video.id: video for video, _ in found}
-    if not videos:
+    if not found:
         first = problems.of_kind("not_a_video")[0].value
         raise FewcapError(f"{_named(places)}: no file is a video that can be decoded; the first one: {first}.")
-    splits = assign_splits(list(videos.values()), config, seed, problems)
-    rows = _rows(workspace, videos, splits, paths, hashes, config, problems)
+    rows: list[dict[str, Any]] = []
+    for number, corpus in enumerate(corpora):
+        videos = {video.id: video for video, _ in found if corpus_of[video.id] == number}
+        if number:
+            splits = dict.fromkeys(videos, TRAIN)
+        else:
+            splits = assign_splits(list(videos.values()), config, seed, problems)
+        rows += _rows(workspace, videos, splits, paths, hashes, corpus, problems)
     workspace.write_jsonl(VIDEOS, rows)
-    workspace.write_jsonl(PROBLEMS, _portable(problems.rows(), config))
+    workspace.write_jsonl(PROBLEMS, _portable(problems.rows(), corpora))
     workspace.write_json(SOURCES, _sources(config))
     _report(rows, problems)
     return {
@@ -158,6 +169,22 @@ def _build(workspace: Workspace, config: DataConfig, seed: int) -> dict[str, Any
         "choice": {"sentences": config.sentences, "rule": RULE, "cleaning": config.cleaning},
         "problems": problems.counts(),
     }
+
+
+def _find(
+    config: DataConfig, places: Sequence[Path], seed: int, problems: Problems
+) -> list[tuple[AnnotatedVideo, Source]]:
+    """The videos of one corpus that have captions and can be had."""
+    annotations = read_annotations(config, seed, problems)
+    packed = PackedFeatures(config.packed_features) if config.packed_features is not None else None
+    found = locate(annotations, Media(places, packed), ids_from_files=config.source == "folder")
+    if not found:
+        raise FewcapError(
+            f"None of the {len(annotations.videos)} videos that {_named(config.captions)} names is in "
+            f"{_named([*places, *([config.packed_features] if config.packed_features else [])])}; "
+            f"for example '{next(iter(annotations.videos))}'."
+        )
+    return found
 
 
 def locate(annotations: Annotations, media: Media, *, ids_from_files: bool) -> list[tuple[AnnotatedVideo, Source]]:
@@ -301,10 +328,10 @@ def _sources(config: DataConfig) -> dict[str, Any]:
     }
 
 
-def _portable(rows: list[dict[str, str]], config: DataConfig) -> list[dict[str, str]]:
+def _portable(rows: list[dict[str, str]], corpora: Sequence[DataConfig]) -> list[dict[str, str]]:
     """Problems with the names of files instead of their full paths, which say nothing on another machine."""
-    names = {str(path): path.name for path in config.captions}
-    names |= {f"{place}/": "" for place in config.videos}
+    names = {str(path): path.name for corpus in corpora for path in corpus.captions}
+    names |= {f"{place}/": "" for corpus in corpora for place in corpus.videos}
     for row in rows:
         for path, name in names.items():
             row["where"] = row["where"].replace(path, name)

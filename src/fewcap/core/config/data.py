@@ -69,6 +69,11 @@ class DataConfig(Section):
     synthetic: SyntheticConfig = Field(
         default_factory=SyntheticConfig, description="With source 'synthetic': the world that is rendered."
     )
+    further: tuple[DataConfig, ...] = Field(
+        (),
+        description="More data that train together with these, each with the keys above; what a further corpus states "
+        "as validation or test is left out.",
+    )
 
     @field_validator("captions", "videos", mode="before")
     @classmethod
@@ -98,6 +103,14 @@ class DataConfig(Section):
                 raise ValueError(
                     f"source '{self.source}' needs 'videos' (a folder of videos) or 'packed_features' (an npz file)"
                 )
+        for number, corpus in enumerate(self.further):
+            for name, stray in (
+                ("source", corpus.source == "synthetic"),
+                ("packed_features", corpus.packed_features is not None),
+                ("further", bool(corpus.further)),
+            ):
+                if stray:
+                    raise ValueError(f"further[{number}] can not have '{name}' {getattr(corpus, name)!r}; remove it")
         if self.source != "folder":
             for name in ("video_column", "caption_column", "split_column"):
                 if getattr(self, name) is not None:
@@ -118,5 +131,6 @@ class DataConfig(Section):
                 "captions": tuple(base / path for path in self.captions),
                 "videos": tuple(base / path for path in self.videos),
                 "packed_features": base / self.packed_features if self.packed_features is not None else None,
+                "further": tuple(corpus.relative_to(base) for corpus in self.further),
             }
         )
