@@ -228,40 +228,40 @@ def test_part_of_a_video(tmp_path: Path) -> None:
 def test_long_video_is_not_decoded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_video(tmp_path / "long.mp4", frames=4000, rate=8, gop=24, options={"preset": "ultrafast"})
     decoded = 0
-    from fewcap.features import video
+    from fewcap.features import sources
 
-    original = video._Stream._decode
+    original = sources.Stream._decode
 
-    def counting(self: video._Stream) -> Iterator[tuple[float, Any]]:
+    def counting(self: sources.Stream) -> Iterator[tuple[float, Any]]:
         nonlocal decoded
         for found in original(self):
             decoded += 1
             yield found
 
-    monkeypatch.setattr(video._Stream, "_decode", counting)
+    monkeypatch.setattr(sources.Stream, "_decode", counting)
     config = FeaturesConfig(max_frames=10, motion=None)
     views = Views(frames=View(64, 48))
     sample = sample_video(path, config, views)
     assert sample.frame_times == pytest.approx([25 + 50 * i for i in range(10)], abs=0.13)
     assert decoded < 400
-    monkeypatch.setattr(video, "_SCAN_BYTES", 0)  # as for a file too large to list its packets
+    monkeypatch.setattr(sources, "_SCAN_BYTES", 0)  # as for a file too large to list its packets
     assert sample_video(path, config, views).frame_times == sample.frame_times
 
 
 def test_one_pass_serves_all_backbones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fewcap.features import video
+    from fewcap.features import sources
 
     path = write_video(tmp_path / "a.mp4", frames=40)
     decoded = 0
-    original = video._Stream._decode
+    original = sources.Stream._decode
 
-    def counting(self: video._Stream) -> Iterator[tuple[float, Any]]:
+    def counting(self: sources.Stream) -> Iterator[tuple[float, Any]]:
         nonlocal decoded
         for found in original(self):
             decoded += 1
             yield found
 
-    monkeypatch.setattr(video._Stream, "_decode", counting)
+    monkeypatch.setattr(sources.Stream, "_decode", counting)
     views = Views(frames=View(64, 48), clips=View(32, 32), objects=View(60, 100, keep_shape=True))
     sample = sample_video(path, CONFIG, views)
     assert decoded == 40  # each frame once
@@ -274,9 +274,9 @@ def test_seeking_and_reading_in_order_give_the_same_frames(tmp_path: Path, monke
     path = write_video(tmp_path / "a.mp4", frames=400, rate=8, gop=16, options={"bf": "2"})
     config = FeaturesConfig(min_frames=7, max_frames=7, max_clips=3)
     jumping = sample_video(path, config, VIEWS)
-    from fewcap.features import video
+    from fewcap.features import sources
 
-    monkeypatch.setattr(video._Stream, "_worth_jumping", lambda self, position, moment: False)
+    monkeypatch.setattr(sources.Stream, "_worth_jumping", lambda self, position, moment: False)
     in_order = sample_video(path, config, VIEWS)
     assert jumping.frame_times == in_order.frame_times
     assert np.array_equal(jumping.frames, in_order.frames)

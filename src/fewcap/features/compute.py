@@ -7,25 +7,31 @@ of a video depends on nothing but the video: batches have one shape, and their r
 from __future__ import annotations
 
 import json
+import math
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from safetensors.torch import load, save
 
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.types import KINDS, VideoFeatures
 from fewcap.features.backbones import Backbones, build
 from fewcap.features.backbones.base import Appearance
+from fewcap.features.shots import Pieces, cut
+from fewcap.features.sight import sight
+from fewcap.features.sources import open_source
 from fewcap.features.store import tensor_key
-from fewcap.features.video import Sample, sample_video
+from fewcap.features.video import Sample, sample_parts, sample_video
 
 _AHEAD = 2  # videos decoded before the network has asked for them
 
@@ -34,15 +40,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Job:
-    """A video to look at."""
+    """A video, or a part of it, to look at."""
 
     id: str
     path: str
+    start: float | None = None  # seconds
+    end: float | None = None
+    cut_above: float | None = None  # a video that lasts more seconds is only cut into pieces
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of a video: features and facts, or the error."""
+    """What came of a video: features and facts, or the error. A video that was cut has the fact "pieces" alone."""
 
     id: str
     features: VideoFeatures | None
@@ -61,11 +70,13 @@ class Computer:
         """Results in the order of ``jobs``; ``began`` hears of each video before it is opened."""
         samples = _ahead(self._samples(jobs, began))
         frames = ((found, found[1].frames if isinstance(found[1], Sample) else None) for found in samples)
-        for (job, sample), vectors, maps in run_batched(self.backbones.appearance, frames):
-            if isinstance(sample, Sample):
-                yield self._finish(job.id, sample, vectors, maps)
+        for (job, found), vectors, maps in run_batched(self.backbones.appearance, frames):
+            if isinstance(found, Sample):
+                yield self._finish(job.id, found, vectors, maps)
+            elif isinstance(found, Pieces):
+                yield Seen(job.id, None, asdict(found))
             else:
-                yield Seen(job.id, None, {}, sample)
+                yield Seen(job.id, None, {}, found)
 
     def look(self, path: Path, start: float | None = None, end: float | None = None) -> Seen:
         """One video, or a part of it; what can not be read is an error."""
@@ -73,15 +84,33 @@ class Computer:
         _, vectors, maps = next(run_batched(self.backbones.appearance, [(None, sample.frames)]))
         return self._finish(str(path), sample, vectors, maps)
 
-    def _samples(self, jobs: Sequence[Job], began: Callable[[str], None]) -> Iterator[tuple[Job, Sample | str]]:
-        for job in jobs:
-            began(job.id)
+    def _samples(
+        self, jobs: Sequence[Job], began: Callable[[str], None]
+    ) -> Iterator[tuple[Job, Sample | Pieces | str]]:
+        """One walk for parts of a file that follow one another; what can not be read is a sentence."""
+        waiting = deque(jobs)
+        while waiting:
+            path = Path(waiting[0].path)
+            began(waiting[0].id)
             try:
-                yield job, sample_video(Path(job.path), self.config, self.backbones.views)
+                with closing(open_source(path, self.config)) as source:
+                    longest = waiting[0].cut_above
+                    if longest is not None and source.timeline.seconds > longest:
+                        yield waiting.popleft(), cut(source)
+                        continue
+                    parts = _one_walk(waiting)
+                    spans = [(part.start, part.end) for part in parts]
+                    for sample, later in zip_longest(
+                        sample_parts(source, spans, self.config, self.backbones.views), parts[1:]
+                    ):
+                        yield waiting.popleft(), sample
+                        if later is not None:
+                            began(later.id)
             except FewcapError as error:
-                yield job, str(error)
+                yield waiting.popleft(), str(error)
             except MemoryError:
-                yield job, f"{job.path}: needs more memory than features.memory_limit allows; raise that limit."
+                error_text = f"{path}: needs more memory than features.memory_limit allows; raise that limit."
+                yield waiting.popleft(), error_text
 
     def _finish(self, video: str, sample: Sample, vectors: torch.Tensor, maps: torch.Tensor) -> Seen:
         motion, objects = self.backbones.motion, self.backbones.objects
@@ -98,7 +127,19 @@ class Computer:
         }
         if sample.warnings:
             facts["warnings"] = sample.warnings
+        if (shown := sight(sample.frames)) is not None:
+            facts["sight"] = shown
         return Seen(video, features, facts)
+
+
+def _one_walk(jobs: Iterable[Job]) -> list[Job]:
+    """The first job, and those after it that go on in the same file."""
+    parts: list[Job] = []
+    for job in jobs:
+        if parts and (job.path != parts[0].path or job.start is None or job.start < (parts[-1].end or math.inf)):
+            break
+        parts.append(job)
+    return parts
 
 
 @dataclass
@@ -196,3 +237,14 @@ def pack(results: Iterable[Seen]) -> bytes:
             if tensor is not None:
                 tensors[tensor_key(kind, seen.id)] = tensor.contiguous()
     return save(tensors, {"videos": json.dumps(rows)})
+
+
+def unpack(content: bytes) -> list[Seen]:
+    """The results that ``pack`` put together."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    tensors = load(content)
+    found = []
+    for row in json.loads(header["__metadata__"]["videos"]):
+        parts = {kind: tensors[key] for kind in KINDS if (key := tensor_key(kind, row["id"])) in tensors}
+        found.append(Seen(row["id"], VideoFeatures(**parts) if parts else None, row["facts"], row["error"]))
+    return found

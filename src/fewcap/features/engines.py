@@ -62,42 +62,72 @@ def run_here(units: Sequence[Unit], config: FeaturesConfig) -> Iterator[Done]:
 
 def run_processes(units: Sequence[Unit], config: FeaturesConfig, workers: int) -> Iterator[Done]:
     """Worker processes of this machine, one core each."""
-    crew = _Crew(units, config)
-    threads = [threading.Thread(target=crew.work, daemon=True) for _ in range(min(workers, len(units)))]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in units:
-            result = crew.results.get()
-            if isinstance(result, BaseException):
-                raise result
-            yield result
-    finally:
-        crew.stop()
-        for thread in threads:
-            thread.join(timeout=10)
+    with Crew(config, min(workers, len(units))) as crew:
+        for unit in units:
+            crew.add(unit)
+        while crew.busy:
+            yield from crew.done()
 
 
-class _Crew:
-    """Units to do, shared by threads that each look after one worker process."""
+class Crew:
+    """Worker processes, each looked after by a thread, for units that may be added while they work."""
 
-    def __init__(self, units: Sequence[Unit], config: FeaturesConfig) -> None:
-        self.results: queue.Queue[Done | BaseException] = queue.Queue()
-        self._waiting = deque(units)
+    def __init__(self, config: FeaturesConfig, workers: int) -> None:
         self._config = config
+        self._results: queue.Queue[Done | BaseException] = queue.Queue()
+        self._waiting: deque[Unit] = deque()
+        self._given = 0  # units whose results have not been taken yet
         self._deaths: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._stopped = False
         self._processes: set[subprocess.Popen[bytes]] = set()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
 
-    def stop(self) -> None:
-        with self._lock:
+    def __enter__(self) -> Crew:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
             self._stopped = True
             self._waiting.clear()
             for process in self._processes:
                 process.kill()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=10)
 
-    def work(self) -> None:
+    def add(self, unit: Unit, *, first: bool = False) -> None:
+        """Gives a unit to the crew; ``first``: before all that wait."""
+        with self._changed:
+            self._given += 1
+            if first:
+                self._waiting.appendleft(unit)
+            else:
+                self._waiting.append(unit)
+            self._changed.notify()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are results to wait for."""
+        return self._given > 0
+
+    def done(self) -> list[Done]:
+        """Waits for a result, and returns it with all others that are there."""
+        found = [self._results.get()]
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._results.get_nowait())
+        results = []
+        for result in found:
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+        self._given -= len(results)
+        return results
+
+    def _work(self) -> None:
         worker: _Worker | None = None
         try:
             while (unit := self._next()) is not None:
@@ -114,19 +144,20 @@ class _Crew:
                         if self._stopped:
                             return
                         lost += self._after_death(death, jobs)
-                self.results.put(Done(unit, content, tuple(lost)))
+                self._results.put(Done(unit, content, tuple(lost)))
         except BaseException as error:
-            self.results.put(error)
+            self._results.put(error)
         finally:
             if worker is not None:
                 self._end(worker)
 
     def _next(self) -> Unit | None:
-        with self._lock:
-            return self._waiting.popleft() if self._waiting else None
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._stopped)
+            return None if self._stopped else self._waiting.popleft()
 
     def _start(self) -> _Worker:
-        with self._lock:
+        with self._changed:
             if self._stopped:
                 raise FewcapError("extraction was stopped.")
             worker = _Worker(self._config)
@@ -134,14 +165,14 @@ class _Crew:
         return worker
 
     def _end(self, worker: _Worker) -> None:
-        with self._lock:
+        with self._changed:
             self._processes.discard(worker.process)
         worker.close()
 
     def _after_death(self, death: _WorkerDiedError, jobs: list[Job]) -> list[Seen]:
         """Counts against the video at which it happened; too many, and the video is taken out of ``jobs``."""
         video = death.video
-        with self._lock:
+        with self._changed:
             self._deaths[video or ""] += 1
             count = self._deaths[video or ""]
         if video is None and count >= DEATHS:
@@ -174,6 +205,7 @@ class _Worker:
             [sys.executable, "-P", "-m", "fewcap.features.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            process_group=0,  # Ctrl-C reaches the process that owns the workers, and it ends them
             env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
         )
         self._patience = 2 * config.time_limit + 60  # the worker watches the time itself; this is for one that hangs
@@ -301,5 +333,5 @@ class _RayWorker:
         self._computer = Computer(parsed)
         limit_memory(parsed.memory_limit)
 
-    def run(self, jobs: list[dict[str, str]]) -> bytes:
+    def run(self, jobs: list[dict[str, Any]]) -> bytes:
         return pack(self._computer.run([Job(**job) for job in jobs]))
