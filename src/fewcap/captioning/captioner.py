@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from fewcap.core.devices import pick_device
 from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress
 from fewcap.core.types import KINDS, VideoFeatures
+from fewcap.features.sight import Sight
 from fewcap.features.store import KindInfo
 from fewcap.pseudo.videotext import VideoTextModel, pooled
 from fewcap.text.tokenise import words
@@ -55,10 +56,26 @@ class Caption:
     """What the captioner says of a video, and why."""
 
     text: str
-    score: float  # mean log-probability of a word, as the length penalty weighs it
+    score: float | None  # mean log-probability of a word, as the length penalty weighs it; None: not the model's words
     keywords: tuple[Keyword, ...]
     words: tuple[WordShare, ...]
     alternatives: tuple[Alternative, ...]  # best first, the caption itself included
+    doubt: str | None = None  # why the caption deserves little confidence
+
+    @classmethod
+    def of_sight(cls, sight: Sight) -> Caption:
+        """The answer for a video without anything to see: the model has never learnt to say so."""
+        text, doubt = NOTHING_TO_SEE[sight]
+        return cls(text, None, (), (), (), doubt)
+
+
+NOTHING_TO_SEE: dict[Sight, tuple[str, str]] = {
+    "black": ("a black screen", "the picture is blank"),
+    "white": ("a white screen", "the picture is blank"),
+    "plain": ("a blank screen", "the picture is blank"),
+    "noise": ("a noisy screen", "the picture is noise"),
+}
+UNLIKELY = "no caption fits well"
 
 
 class Captioner:
@@ -121,10 +138,23 @@ class Captioner:
         captions: list[Caption] = []
         with progress("caption", len(videos), "videos") as bar:
             for start in range(0, len(videos), self.config.batch):
-                features = [self._features(video) for video in videos[start : start + self.config.batch]]
-                captions += self._caption(features)
-                bar.advance(len(features))
+                seen = [self._seen(video) for video in videos[start : start + self.config.batch]]
+                captions += self.caption_seen(seen)
+                bar.advance(len(seen))
         return captions
+
+    def caption_seen(self, seen: Sequence[tuple[VideoFeatures, Sight | None]]) -> list[Caption]:
+        """Captions for features, each with what was found to be seen in the video instead of things."""
+        captions = [Caption.of_sight(sight) if sight is not None else None for _, sight in seen]
+        asked = [features for features, sight in seen if sight is None]
+        found = iter(
+            [
+                c
+                for i in range(0, len(asked), self.config.batch)
+                for c in self._caption(asked[i : i + self.config.batch])
+            ]
+        )
+        return [next(found) if caption is None else caption for caption in captions]
 
     def keywords_of(self, features: Sequence[VideoFeatures]) -> list[list[Keyword]]:
         """Keywords retrieved for videos, best first."""
@@ -154,13 +184,18 @@ class Captioner:
         caption = vocabulary.decode(found.hypotheses[0].words)
         known = tuple(keyword for keyword in keywords if keyword.word in vocabulary)
         shares = tuple(WordShare(w, round(s, 4)) for w, s in zip(caption, found.video_share, strict=True))
-        return Caption(alternatives[0].text, alternatives[0].score, known, shares, alternatives)
+        best, limit = alternatives[0], self.trained.doubtful_below
+        doubt = UNLIKELY if limit is not None and best.score < limit else None
+        return Caption(best.text, best.score, known, shares, alternatives, doubt)
 
-    def _features(self, video: Video) -> VideoFeatures:
+    def _seen(self, video: Video) -> tuple[VideoFeatures, Sight | None]:
+        if isinstance(video, (str, Path)):
+            return self.extractor(video).look(video)
+        return self._features(video), None
+
+    def _features(self, video: VideoFeatures | np.ndarray | torch.Tensor | Mapping[str, Any]) -> VideoFeatures:
         if isinstance(video, VideoFeatures):
             features = video
-        elif isinstance(video, (str, Path)):
-            return self._extract(Path(video))
         elif isinstance(video, Mapping):
             if unknown := set(video) - set(KINDS):
                 raise FewcapError(f"'{sorted(unknown)[0]}' is no kind of features; the kinds are {', '.join(KINDS)}.")
@@ -184,7 +219,8 @@ class Captioner:
                     f"'{info.name}' vectors [n, {info.dim}]; use features of that backbone."
                 )
 
-    def _extract(self, path: Path) -> VideoFeatures:
+    def extractor(self, path: Path | str) -> Extractor:
+        """What takes from a file the features that the model was trained on; ``path`` is named when nothing can."""
         if self._extractor is None:
             from fewcap.core.config.features import FeaturesConfig
             from fewcap.features.extract import Extractor
@@ -205,4 +241,4 @@ class Captioner:
             }
             check_features(expected, found, self.source or "given", "the feature extractor of this machine")
             self._extractor = extractor
-        return self._extractor.features_of(path)
+        return self._extractor

@@ -49,6 +49,7 @@ class TrainedCaptioner:
     tower: Tower
     kinds: Mapping[str, KindInfo]
     extraction: Mapping[str, Any]  # configuration of the features, for captioning a file
+    doubtful_below: float | None = None  # score under which a caption deserves little confidence
 
     def save(self, workspace: Workspace) -> None:
         """Writes all files but the metrics."""
@@ -64,6 +65,7 @@ class TrainedCaptioner:
                 "features": {kind: asdict(info) for kind, info in self.kinds.items()},
                 "extraction": dict(self.extraction),
                 "sentence_dim": dims.sentence,
+                "doubtful_below": self.doubtful_below,
             },
         )
         workspace.write_json(VOCABULARY, list(self.vocabulary.words[len(SPECIALS) :]))
@@ -110,7 +112,8 @@ class TrainedCaptioner:
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             raise FewcapError(f"{folder / MODEL}: does not fit {CONFIG} ({reason}); train again.") from None
-        return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"])
+        doubtful = content.get("doubtful_below")
+        return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"], doubtful)
 
 
 def check_features(

@@ -21,6 +21,7 @@ from fewcap.data.prepare import Dataset, read_dataset
 from fewcap.features.backbones import build
 from fewcap.features.compute import Computer, Job
 from fewcap.features.engines import Done, Unit, cores, run_here, run_processes, run_ray
+from fewcap.features.sight import Sight
 from fewcap.features.store import INDEX, tensor_key
 
 log = logging.getLogger("fewcap.features")
@@ -61,20 +62,26 @@ class Extractor:
 
     def __init__(self, config: FeaturesConfig) -> None:
         self.config = config
-        self._computer = Computer(config)
+        self.computer = Computer(config)
 
     @property
     def kinds(self) -> dict[str, str]:
         """The hash of each kind, to compare with that of the features a model was trained on."""
-        return {kind: card.hash for kind, card in self._computer.backbones.cards.items()}
+        return {kind: card.hash for kind, card in self.computer.backbones.cards.items()}
 
     def features_of(self, path: Path | str, *, start: float | None = None, end: float | None = None) -> VideoFeatures:
         """Features of a video, a folder of images or a photograph, or of its part from ``start`` to ``end`` seconds."""
-        seen = self._computer.look(Path(path), start, end)
+        return self.look(path, start=start, end=end)[0]
+
+    def look(
+        self, path: Path | str, *, start: float | None = None, end: float | None = None
+    ) -> tuple[VideoFeatures, Sight | None]:
+        """The same, and what is to be seen when it is nothing but one colour or noise."""
+        seen = self.computer.look(Path(path), start, end)
         for warning in seen.facts.get("warnings", ()):
             log.warning("%s: %s", path, warning)
         assert seen.features is not None
-        return seen.features
+        return seen.features, seen.facts.get("sight")
 
 
 def _build(
