@@ -81,7 +81,7 @@ def test_training_videos_are_served_by_maps_that_have_not_seen_them() -> None:
     ids = [f"v{i}" for i in range(60)]
     sentences = SentenceBank(tuple(ids), tuple(ids), tuple((i,) for i in ids), e)
     config = VideoTextConfig(ridge=0.01)
-    anchors, found = cross_fitted(x, e, np.arange(60), sentences, e, ids, KeywordConfig(), config, seed=0)
+    anchors, found = cross_fitted(x, e, np.arange(60), sentences, ids, KeywordConfig(), config, seed=0)
     seen = fit_tower(x, e, np.arange(60), config, seed=0)
     own = e - e.mean(0)
     own /= np.linalg.norm(own, axis=1, keepdims=True)
@@ -115,3 +115,20 @@ def test_pooling_copes_with_missing_kinds() -> None:
     np.testing.assert_allclose(rows[1], [0] * 4 + [5**-0.5] * 5, atol=1e-6)
     with pytest.raises(FewcapError, match="none of the training videos has a caption"):
         TwoTower.fit(videos, [[], []], VideoTextConfig(), seed=0)
+
+
+def test_a_compact_bank_keeps_the_most_typical_sentence_of_every_video_first() -> None:
+    texts = ["a dog runs", "a dog is running", "zebra", "a cat sleeps", "a cat is asleep"]
+    embeddings = np.array([[1, 0.1], [1, 0], [0, 1], [0.2, 1], [0, 1]], dtype=np.float32)
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    whole = SentenceBank.build(texts, ["dog", "dog", "dog", "cat", "cat"], embeddings)
+    assert whole.compact(0) is whole
+    small = whole.compact(2)
+    assert set(small.owners) == {"dog", "cat"}
+    assert "zebra" not in small.texts
+    assert set(small.texts) < set(whole.compact(4).texts)
+    assert len(whole.compact(4).texts) == 4
+    for text, keywords, row in zip(small.texts, small.keywords, small.embeddings, strict=True):
+        place = whole.texts.index(text)
+        assert keywords == whole.keywords[place]
+        assert (row == whole.embeddings[place]).all()

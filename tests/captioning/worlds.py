@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -81,13 +82,21 @@ def write_world(folder: Path, kinds: tuple[str, ...] = ("appearance", "motion", 
     run_stage(Stage(folder / "features", "features", inputs={}, config={"world": list(kinds)}), build_features)
 
 
-def metric(hypotheses: dict[str, str], references: dict[str, tuple[str, ...]]) -> float:
+class SaidWords:
     """Share of the words of the reference that are said, in per cent."""
-    shares = [
-        len(set(text.split()) & set(references[id_][0].split())) / len(set(references[id_][0].split()))
-        for id_, text in hypotheses.items()
-    ]
-    return 100 * sum(shares) / len(shares)
+
+    def __call__(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
+        return float(100 * np.mean(self.reward(references)(list(hypotheses), list(hypotheses.values()))))
+
+    def reward(self, references: Mapping[str, Sequence[str]]) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
+        def share(video: str, caption: str) -> float:
+            wanted = set(references[video][0].split())
+            return len(set(caption.split()) & wanted) / len(wanted)
+
+        return lambda videos, captions: np.array([share(*pair) for pair in zip(videos, captions, strict=True)])
+
+
+metric = SaidWords()
 
 
 def manifest_files(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fewcap.core.errors import FewcapError
 from fewcap.evaluation.bleu import bleu_counts
-from fewcap.evaluation.cider import CiderD, CiderMetric, cider_d
+from fewcap.evaluation.cider import CiderD, CiderMetric, CiderReward, cider_d
 from fewcap.evaluation.ngrams import ReferenceSet
 from fewcap.evaluation.ptb import tokenise
 from fewcap.evaluation.rouge import rouge_l
@@ -89,3 +89,27 @@ def test_ids_must_match() -> None:
         cider_d({"a": "x", "c": "y"}, {"a": ["x"], "b": ["y"]})
     with pytest.raises(FewcapError, match="'b' has no reference caption"):
         cider_d({"a": "x", "b": "y"}, {"a": ["x"], "b": []})
+
+
+def test_reward_of_several_captions_is_that_of_each_alone() -> None:
+    references = {"a": ["a man is running", "the man runs"], "b": ["a dog sits on a ball"], "c": ["a cat"]}
+    reward = CiderReward(references)
+    videos, captions = ["b", "a", "b", "c", "a"], ["a dog", "a man is running", "a dog sits on a ball", "", "dog"]
+    ended = {video: [f"{text} <end>" for text in group] for video, group in references.items()}
+    for video, caption, value in zip(videos, captions, reward(videos, captions), strict=True):
+        alone = CiderD(ReferenceSet(ended)).tokenised_scores(
+            [f"{caption} <end>" if other == video else "nothing" for other in references]
+        )
+        assert value == pytest.approx(alone[list(references).index(video)], abs=1e-12)
+
+
+def test_a_caption_that_breaks_off_is_paid_less() -> None:
+    references = {"a": ["a man is running with a ball", "a man is running with a ball"], "b": ["a dog"]}
+    reward = CiderReward(references)
+    whole, broken = reward(["a", "a"], ["a man is running", "a man is running with a"])
+    plain = CiderD(ReferenceSet(references))
+    assert (
+        whole - broken
+        > plain.tokenised_scores(["a man is running", "x"])[0]
+        - plain.tokenised_scores(["a man is running with a", "x"])[0]
+    )

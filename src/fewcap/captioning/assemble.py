@@ -63,14 +63,13 @@ def assemble(
         item.id for item, own in zip(videos, invented, strict=True) for _ in own
     ]
     invented_embeddings = encoder.encode([text for own in invented for text in own])
-    bank_embeddings = np.concatenate([embeddings, invented_embeddings])
-    bank = SentenceBank.build(texts, owners, tower.texts(bank_embeddings))
+    bank = SentenceBank.build(texts, owners, np.concatenate([embeddings, invented_embeddings]))
+    bank = bank.compact(config.keywords.bank)
     anchors, retrieved = cross_fitted(
         pool,
         embeddings,
         video_of,
         bank,
-        bank_embeddings,
         [item.id for item in videos],
         config.keywords,
         config.videotext,
@@ -84,10 +83,12 @@ def assemble(
             retrieved[i],
             anchors[i],
             keyword_targets[i],
+            item.further,
         )
         for i, item in enumerate(videos)
     ]
-    return Assembled(TrainingSet(examples, features, dims, vocabulary, config, seed=seed), vocabulary, bank, tower)
+    data = TrainingSet(examples, features, dims, vocabulary, config, seed=seed)
+    return Assembled(data, vocabulary, bank.seen_by(tower), tower)
 
 
 def _vocabulary(

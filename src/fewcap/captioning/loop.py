@@ -25,7 +25,6 @@ from fewcap.core.store import Workspace
 
 log = logging.getLogger("fewcap.train")
 
-CHECKPOINT = "scratch/checkpoint.safetensors"
 CHECKPOINT_SECONDS = 20.0  # at most this much work is lost, and little time goes into writing
 
 Row = dict[str, float | int | None]
@@ -70,6 +69,9 @@ def learning_rate(step: int, steps: int, config: TrainConfig) -> float:
 class Trainer:
     """A model under training; ``best`` holds the averaged weights of the best epoch so far."""
 
+    what = "train"
+    checkpoint = "scratch/checkpoint.safetensors"
+
     def __init__(
         self,
         model: CaptionModel,
@@ -80,9 +82,10 @@ class Trainer:
         device: torch.device,
         ranks: Ranks | None = None,
         workspace: Workspace | None = None,
+        epochs_before: int = 0,
     ) -> None:
         self.model, self.data, self.config, self.device = model.to(device), data, config, device
-        self.seed = seed
+        self.seed, self.epochs_before = seed, epochs_before
         self.ranks, self.workspace = ranks or Ranks(), workspace
         self.averaged = copy.deepcopy(self.model).eval()
         self.best = self.averaged.state_dict()
@@ -98,7 +101,7 @@ class Trainer:
     ) -> None:
         """Trains from where the checkpoint stands until the epochs or the patience run out."""
         self._resume()
-        with progress("train", self.config.epochs, "epochs") as bar:
+        with progress(self.what, self.config.epochs, "epochs") as bar:
             bar.advance(len(self.history))
             while len(self.history) < self.config.epochs and not self._stalled():
                 row = self._epoch(len(self.history))
@@ -111,26 +114,34 @@ class Trainer:
                 score = row["score"]
                 bar.advance(1, note=f"loss {row['loss']:.3f}" + ("" if score is None else f", CIDEr-D {score:.1f}"))
                 self._save()
+        self._save(now=True)
 
     def _epoch(self, epoch: int) -> Row:
         # Seeded anew in every epoch: a resumed run draws the same random numbers, on each process its own.
         torch.manual_seed(hash((self.seed, epoch, self.ranks.rank)) % 2**63)
         self.model.train()
-        sums = torch.zeros(4, device=self.device)  # sentence loss, its weight, word loss, its weight
+        sums = torch.zeros(4, device=self.device)
         rate = 0.0
         for batches in self.data.epoch(epoch, part=self.ranks.rank, parts=self.ranks.count):
-            rate = learning_rate(self.step, self.config.epochs * self.data.steps, self.config)
+            rate = learning_rate(self.step, self.data.steps, self.config)
             sums += self._step(batches, rate)
-        sentence, word = (float(sums[i] / sums[i + 1].clamp(min=1e-9)) for i in (0, 2))
         return {
-            "epoch": epoch + 1,
-            "loss": sentence + self.config.word_loss_weight * word,
-            "sentence_loss": sentence,
-            "word_loss": word if float(sums[3]) else None,
+            "epoch": self.epochs_before + epoch + 1,
+            **self._losses(sums),
             "learning_rate": rate,
             "own_keywords": self.data.own_share(epoch),
             "score": None,
             "smoothed": None,
+        }
+
+    def _losses(self, sums: Tensor) -> Row:
+        """Of an epoch, from what its calls of ``_backward`` returned."""
+        sentence, word = (float(sums[i] / sums[i + 1].clamp(min=1e-9)) for i in (0, 2))
+        return {
+            "loss": sentence + self.config.word_loss_weight * word,
+            "sentence_loss": sentence,
+            "word_loss": word if float(sums[3]) else None,
+            "reward": None,
         }
 
     def _step(self, batches: list[Batch], rate: float) -> Tensor:
@@ -159,7 +170,10 @@ class Trainer:
         return sums
 
     def _backward(self, batch: Batch, totals: Tensor) -> Tensor:
-        """Adds the gradient of one part; dividing by the whole step's weights makes the parts add up."""
+        """Adds the gradient of one part; dividing by the whole step's weights makes the parts add up.
+
+        Returns the sums of sentence loss, its weight, word loss and its weight.
+        """
         config, device = self.config, self.device
         weights, word_weights = batch.weights.to(device), batch.word_weights.to(device)
         with autocast(config.precision, device):
@@ -203,10 +217,10 @@ class Trainer:
     # A checkpoint is one file, written atomically: weights, averages, optimiser and the rows so far. Data order and
     # random numbers follow from seed and epoch.
 
-    def _save(self) -> None:
+    def _save(self, *, now: bool = False) -> None:
         if self.workspace is None or not self.ranks.first:
             return
-        if time.monotonic() - self._saved < CHECKPOINT_SECONDS:
+        if not now and time.monotonic() - self._saved < CHECKPOINT_SECONDS:
             return
         tensors: dict[str, Tensor] = {}
         for part, weights in (("model", self.model.state_dict()), ("averaged", self.averaged.state_dict())):
@@ -215,13 +229,13 @@ class Trainer:
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items()}
         facts = {"history": self.history, "step": self.step}
-        self.workspace.write_tensors(CHECKPOINT, _owned(tensors), {"facts": json.dumps(facts)})
+        self.workspace.write_tensors(self.checkpoint, _owned(tensors), {"facts": json.dumps(facts)})
         self._saved = time.monotonic()
 
     def _resume(self) -> None:
         held = None
-        if self.workspace is not None and self.ranks.first and self.workspace.exists(CHECKPOINT):
-            with safe_open(self.workspace.path(CHECKPOINT), framework="pt") as file:
+        if self.workspace is not None and self.ranks.first and self.workspace.exists(self.checkpoint):
+            with safe_open(self.workspace.path(self.checkpoint), framework="pt") as file:
                 held = ({name: file.get_tensor(name) for name in file.keys()}, file.metadata())  # noqa: SIM118
         held = self.ranks.share(held)
         if held is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fewcap.core.config.train import KeywordConfig
+from fewcap.pseudo.videotext import Tower
 from fewcap.text.keywords import keywords
 
 
@@ -32,19 +33,47 @@ class SentenceBank:
     def build(cls, texts: Sequence[str], owners: Sequence[str], embeddings: np.ndarray) -> SentenceBank:
         return cls(tuple(texts), tuple(owners), tuple(tuple(keywords(text)) for text in texts), embeddings)
 
+    def seen_by(self, tower: Tower) -> SentenceBank:
+        """A bank of the sentence encoder's own embeddings as a video-text model sees it."""
+        return replace(self, embeddings=tower.texts(self.embeddings))
+
     def similarities(self, videos: np.ndarray, exclude: Sequence[str] | None = None) -> np.ndarray:
         """Videos [n, d_s] against the bank [n, sentences]; ``exclude`` names a video for each row whose sentences
         are left out: a training video must not find its own."""
-        scores = videos @ self.embeddings.T
+        scores: np.ndarray = videos @ self.embeddings.T
         if exclude is not None:
-            owners = np.asarray(self.owners)
-            scores[np.asarray(exclude)[:, None] == owners[None, :]] = -np.inf
+            own: dict[str, list[int]] = {}
+            for sentence, owner in enumerate(self.owners):
+                own.setdefault(owner, []).append(sentence)
+            for row, video in zip(scores, exclude, strict=True):
+                row[own.get(video, [])] = -np.inf
         return scores
+
+    def compact(self, limit: int) -> SentenceBank:
+        """At most ``limit`` sentences: of each video the one nearest to the mean of its own, then the next ones."""
+        if not limit or limit >= len(self.texts):
+            return self
+        codes = np.unique(np.asarray(self.owners), return_inverse=True)[1]
+        means = np.zeros((codes.max() + 1, self.embeddings.shape[1]), dtype=np.float32)
+        np.add.at(means, codes, self.embeddings)
+        typical = (means[codes] * self.embeddings).sum(1) / np.linalg.norm(means, axis=1)[codes].clip(1e-9)
+        order = np.lexsort((-typical, codes))  # by video, the most typical sentence first
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order)) - np.searchsorted(codes[order], codes[order])
+        kept = np.sort(np.lexsort((-typical, rank))[:limit]).tolist()
+        return SentenceBank(
+            tuple(self.texts[i] for i in kept),
+            tuple(self.owners[i] for i in kept),
+            tuple(self.keywords[i] for i in kept),
+            self.embeddings[kept],
+        )
 
 
 def retrieve(bank: SentenceBank, scores: np.ndarray, config: KeywordConfig) -> list[Keyword]:
     """The best ``config.count`` keywords of the sentences nearest to a video; scores [sentences]."""
-    nearest = np.argsort(-scores, kind="stable")[: config.neighbours]
+    count = min(config.neighbours, len(scores))
+    nearest = np.sort(np.argpartition(-scores, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)
+    nearest = nearest[np.argsort(-scores[nearest], kind="stable")]
     nearest = nearest[np.isfinite(scores[nearest])]
     if not len(nearest):
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.loop import Row, Trainer
 from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.ranks import Ranks, joined
+from fewcap.captioning.selfcritical import SelfCriticalTrainer
 from fewcap.core.assets import asset
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.devices import pick_device, torch_threads
@@ -129,12 +131,31 @@ class _Run:
             return Captioner(TrainedCaptioner(weights, *parts), videotext=videotext, device=device)
 
         validate = _validator(validation, store, self.metric, as_captioner) if validation else None
-        trainer.fit(validate, _reporter(config))
+        report = _reporter(config)
+        trainer.fit(validate, report)
+        best, history = trainer.best, trainer.history
+        model.load_state_dict(best)
+        if config.selfcritical.epochs:
+            second = SelfCriticalTrainer(
+                model,
+                assembled.data,
+                config,
+                self.metric.reward({item.id: item.captions for item in training}),
+                seed=seed,
+                device=device,
+                ranks=self.ranks,
+                workspace=workspace,
+                epochs_before=len(history),
+            )
+            second.fit(validate, report)
+            if _best_score(second.history) >= _best_score(history):
+                best = second.best
+            history = [*history, *second.history]
         if workspace is not None:
-            model.load_state_dict(trainer.best)
+            model.load_state_dict(best)
             TrainedCaptioner(model.cpu().eval(), *parts).save(workspace)
-            workspace.write_jsonl(METRICS, trainer.history)
-        return _counts(assembled, validation, trainer.history, model)
+            workspace.write_jsonl(METRICS, history)
+        return _counts(assembled, validation, history, model)
 
     def _pseudo_sentences(self) -> Mapping[str, Sequence[str]]:
         if self.pseudo is None:
@@ -205,6 +226,10 @@ def _reporter(config: TrainConfig) -> Callable[[Row], None]:
         writer.flush()
 
     return report
+
+
+def _best_score(history: Sequence[Row]) -> float:
+    return max((row["smoothed"] for row in history if row["smoothed"] is not None), default=-math.inf)
 
 
 def _counts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -37,12 +38,14 @@ class TrainingVideo:
     retrieved: tuple[Keyword, ...]  # as for a new video: its own sentences are left out
     anchor: np.ndarray  # [d_s], by a video-text model that has not seen the video
     keyword_target: np.ndarray  # [d_s], the ground-truth keywords in the sentence encoder's space
+    further: bool = False  # of a corpus that trains beside the first one
 
 
 @dataclass(frozen=True)
 class Batch:
     """B videos with S rows each."""
 
+    ids: tuple[str, ...]  # of the videos
     video: VideoBatch
     keywords: KeywordBatch  # [M, K]
     inputs: Tensor  # [M, T]
@@ -57,7 +60,6 @@ def cross_fitted(
     embeddings: np.ndarray,
     video_of: np.ndarray,
     bank: SentenceBank,
-    bank_embeddings: np.ndarray,
     ids: Sequence[str],
     keyword_config: KeywordConfig,
     videotext_config: VideoTextConfig,
@@ -68,7 +70,7 @@ def cross_fitted(
 
     A map that has seen a video's sentence points at it even when that sentence is left out of the bank, so each fold
     of the videos is served by a map learnt from the other folds. pooled [n, D]; embeddings [p, d_s] of ground-truth
-    sentences, video_of [p]; bank_embeddings [b, d_s] of the bank's sentences, raw.
+    sentences, video_of [p]; the bank's embeddings are the sentence encoder's own.
     """
     folds = min(keyword_config.folds, len(ids))
     fold_of = np.random.default_rng(seed).permutation(len(ids)) % folds
@@ -82,8 +84,7 @@ def cross_fitted(
         pairs = place[video_of] >= 0
         tower = fit_tower(pooled[others], embeddings[pairs], place[video_of[pairs]], videotext_config, seed=seed)
         anchors[inside] = tower.videos(pooled[inside])
-        seen_by_tower = SentenceBank(bank.texts, bank.owners, bank.keywords, tower.texts(bank_embeddings))
-        scores = seen_by_tower.similarities(anchors[inside], exclude=[ids[i] for i in inside.tolist()])
+        scores = bank.seen_by(tower).similarities(anchors[inside], exclude=[ids[i] for i in inside.tolist()])
         for i, row in zip(inside.tolist(), scores, strict=True):
             found[i] = tuple(retrieve(bank, row, keyword_config))
     return anchors, found
@@ -105,10 +106,20 @@ class TrainingSet:
         self.videos, self.features, self.dims, self.vocabulary = videos, features, dims, vocabulary
         self.config, self.seed = config, seed
 
-    @property
+    @cached_property
     def steps(self) -> int:
-        """Optimiser steps of an epoch."""
-        return -(-len(self.videos) // self.config.batch)
+        """Optimiser steps of all epochs."""
+        return sum(-(-len(self._shown(epoch)) // self.config.batch) for epoch in range(self.config.epochs))
+
+    def _shown(self, epoch: int) -> np.ndarray:
+        """Numbers of the videos that take part in an epoch (from 0)."""
+        if epoch < round(self.config.further_until * self.config.epochs):
+            return np.arange(len(self.videos))
+        return self._first_corpus
+
+    @cached_property
+    def _first_corpus(self) -> np.ndarray:
+        return np.flatnonzero([not video.further for video in self.videos])
 
     def own_share(self, epoch: int) -> float:
         """Share of sentences that see their own keywords in this epoch (from 0)."""
@@ -121,7 +132,7 @@ class TrainingSet:
     def epoch(self, epoch: int, *, part: int = 0, parts: int = 1) -> Iterator[list[Batch]]:
         """The steps of an epoch, each ``accumulate`` batches; ``part`` of ``parts`` processes sees its own videos."""
         random = np.random.default_rng([self.seed, epoch])
-        order = random.permutation(len(self.videos))
+        order = random.permutation(self._shown(epoch))
         pieces = self.config.accumulate * parts
         for start in range(0, len(order), self.config.batch):
             chosen = order[start : start + self.config.batch]
@@ -151,6 +162,7 @@ class TrainingSet:
         weight = torch.tensor(weights)
         counted = torch.tensor([config.word_loss == "all" or s.pseudo for s in sentences])
         return Batch(
+            tuple(video.id for video in chosen),
             video_batch(
                 [self.features[video.id] for video in chosen],
                 self.dims,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -27,6 +28,7 @@ class VideoItem:
     split: Split
     path: Path | None  # None: only features exist
     captions: tuple[str, ...]
+    further: bool = False  # of a corpus that trains beside the first one
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,17 @@ class VideoFeatures:
     objects: torch.Tensor | None = None  # [N', d_o]
 
 
+class CaptionReward(Protocol):
+    """Scores single captions: caption i is one of video ``videos[i]``; larger is better."""
+
+    def __call__(self, videos: Sequence[str], captions: Sequence[str]) -> np.ndarray: ...
+
+
 class CaptionMetric(Protocol):
     """Scores a set of captions, one a video, against references; larger is better."""
 
     def __call__(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float: ...
+
+    def reward(self, references: Mapping[str, Sequence[str]]) -> CaptionReward:
+        """The same measure for many captions of a video, to train by."""
+        ...

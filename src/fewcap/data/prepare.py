@@ -79,6 +79,7 @@ def read_dataset(folder: Path) -> Dataset:
                 row["split"],
                 folder.absolute() / row["path"] if row["path"] is not None else None,
                 tuple(row["captions"]),
+                row.get("corpus", 0) > 0,
             )
             for row in rows
         ),
@@ -157,7 +158,8 @@ def _build(workspace: Workspace, config: DataConfig, seed: int) -> dict[str, Any
             splits = dict.fromkeys(videos, TRAIN)
         else:
             splits = assign_splits(list(videos.values()), config, seed, problems)
-        rows += _rows(workspace, videos, splits, paths, hashes, corpus, problems)
+        of_corpus = _rows(workspace, videos, splits, paths, hashes, corpus, problems)
+        rows += [{**row, "corpus": number} if number else row for row in of_corpus]
     workspace.write_jsonl(VIDEOS, rows)
     workspace.write_jsonl(PROBLEMS, _portable(problems.rows(), corpora))
     workspace.write_json(SOURCES, _sources(config))

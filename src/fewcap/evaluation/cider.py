@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fewcap.evaluation.ngrams import MAX_N, GramCounts, ReferenceSet, matching, pair, sum_by
+from fewcap.evaluation.ngrams import MAX_N, GramCounts, ReferenceSet, matching, pair, spans, sum_by
 from fewcap.evaluation.ptb import tokenise
 
 Floats = NDArray[np.float64]
@@ -43,26 +43,36 @@ class CiderD:
 
     def tokenised_scores(self, hypotheses: Sequence[str]) -> Floats:
         """A score of 0 to 10 an item, as coco-caption gives it, for tokenised captions in the references' order."""
+        return self.scores_of(np.arange(len(hypotheses), dtype=np.int64), hypotheses)
+
+    def scores_of(self, items: NDArray[np.int64], hypotheses: Sequence[str]) -> Floats:
+        """The same for any number of captions: caption i is one of item ``items[i]``."""
         references = self.references
         if not hypotheses:
             return np.zeros(0)
         grams, lengths = references.counts_of(hypotheses)
-        item = references.item_of
+        sizes = references.sizes[items]
+        caption = np.repeat(np.arange(len(items), dtype=np.int64), sizes)  # of each pair of caption and reference
+        reference = spans(references.first[items], sizes)
         # coco-caption takes the number of bigrams for the length.
-        delta = np.maximum(0, lengths - 1)[item] - np.maximum(0, references.lengths - 1)
+        delta = np.maximum(0, lengths - 1)[caption] - np.maximum(0, references.lengths[reference] - 1)
         penalty = np.exp(-(delta.astype(np.float64) ** 2) / (2 * SIGMA**2))
-        similarity = np.zeros(len(item))
+        similarity = np.zeros(len(reference))
         for n in range(MAX_N):
             of_reference = references.grams[n]
-            own = matching(pair(item[of_reference.owner], of_reference.gram), grams[n].keys, grams[n].count)
+            begin = np.searchsorted(of_reference.owner, reference)
+            count_each = np.searchsorted(of_reference.owner, reference, side="right") - begin
+            rows = spans(begin, count_each)
+            pair_of = np.repeat(np.arange(len(reference), dtype=np.int64), count_each)
+            own = matching(pair(caption[pair_of], of_reference.gram[rows]), grams[n].keys, grams[n].count)
             shared = np.flatnonzero(own)
-            weight = self._weight(n, of_reference.gram[shared])
-            count = of_reference.count[shared]
+            weight = self._weight(n, of_reference.gram[rows[shared]])
+            count = of_reference.count[rows[shared]]
             product = np.minimum(own[shared], count) * weight * (count * weight)
-            dot = sum_by(of_reference.owner[shared], product, len(item))
-            norm = self._norm(grams[n], n, len(hypotheses))[item] * self._norms[n]
+            dot = sum_by(pair_of[shared], product, len(reference))
+            norm = self._norm(grams[n], n, len(hypotheses))[caption] * self._norms[n][reference]
             similarity += np.divide(dot, norm, out=dot.copy(), where=norm != 0) * penalty
-        return 10.0 * sum_by(item, similarity, len(references)) / MAX_N / references.sizes
+        return 10.0 * sum_by(caption, similarity, len(items)) / MAX_N / sizes
 
     def scores(self, hypotheses: Mapping[str, str]) -> dict[str, float]:
         """CIDEr-D × 100 of every item."""
@@ -75,6 +85,22 @@ class CiderD:
         return sum(values.values()) / len(values) if values else 0.0
 
 
+class CiderReward:
+    """CIDEr-D of sampled captions, as coco-caption gives it. The end of a sentence counts as a word: a caption that
+    breaks off behind "with a" must not be paid like a whole one."""
+
+    END = " <end>"
+
+    def __init__(self, references: Mapping[str, Sequence[str]]) -> None:
+        ended = {video: [tokenise(text) + self.END for text in group] for video, group in references.items()}
+        self._cider = CiderD(ReferenceSet(ended))
+        self._place = {video: place for place, video in enumerate(ended)}
+
+    def __call__(self, videos: Sequence[str], captions: Sequence[str]) -> Floats:
+        items = np.array([self._place[video] for video in videos], dtype=np.int64)
+        return self._cider.scores_of(items, [tokenise(caption) + self.END for caption in captions])
+
+
 class CiderMetric:
     """The ``CaptionMetric`` for training: keeps the last references prepared, so that each validation is fast."""
 
@@ -85,6 +111,9 @@ class CiderMetric:
         if self._last is None or (self._last[0] is not references and self._last[0] != references):
             self._last = references, CiderD.of(references)
         return self._last[1](hypotheses)
+
+    def reward(self, references: Mapping[str, Sequence[str]]) -> CiderReward:
+        return CiderReward(references)
 
 
 def cider_d(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:

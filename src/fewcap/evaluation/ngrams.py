@@ -146,6 +146,12 @@ def matching(keys: Ints, table: Ints, values: Ints) -> Ints:
     return np.where(table[place] == keys, values[place], 0)
 
 
+def spans(starts: Ints, lengths: Ints) -> Ints:
+    """start, start + 1, ... for each span, in a row."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)
+
+
 def sum_by(owner: Ints, values: NDArray[np.int64] | NDArray[np.float64], owners: int) -> NDArray[np.float64]:
     """Sums of ``values`` by owner."""
     return np.bincount(owner, weights=values, minlength=owners).astype(np.float64)

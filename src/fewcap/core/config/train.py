@@ -93,6 +93,11 @@ class KeywordConfig(Section):
     drop: float = Field(0.2, ge=0, lt=1, description="In training, each keyword is left out with this probability.")
     neighbours: int = Field(30, gt=0, description="Sentences retrieved for a video; more when videos have many.")
     temperature: float = Field(0.08, gt=0, description="Similarities become weights by a softmax at this temperature.")
+    bank: int = Field(
+        0,
+        ge=0,
+        description="Sentences to retrieve from at most, those most typical of their videos first; 0 keeps all.",
+    )
     folds: int = Field(
         5,
         ge=1,
@@ -131,6 +136,16 @@ class WarmupConfig(Section):
         return self
 
 
+class SelfCriticalConfig(Section):
+    """After the sentence loss: sampled captions are rewarded by their CIDEr-D (beyond the paper)."""
+
+    epochs: int = Field(0, ge=0, description="Passes over the training videos at most; 0 leaves this part out.")
+    samples: int = Field(5, ge=2, description="Captions sampled for a video; each is judged against the others' mean.")
+    learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate.")
+    sentence_weight: float = Field(0.1, ge=0, description="Weight of the sentence loss beside the reward.")
+    batch: int = Field(64, gt=0, description="Videos an optimiser step.")
+
+
 class TrainConfig(Section):
     """The captioner and its training."""
 
@@ -139,12 +154,18 @@ class TrainConfig(Section):
     keywords: KeywordConfig = Field(default_factory=KeywordConfig, description="The keywords.")
     videotext: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")
     warmup: WarmupConfig = Field(default_factory=WarmupConfig, description="The text warm-up.")
+    selfcritical: SelfCriticalConfig = Field(
+        default_factory=SelfCriticalConfig, description="Training by reward, after the sentence loss."
+    )
 
     epochs: int = Field(35, gt=0, description="Passes over the training videos at most.")
     batch: int = Field(64, gt=0, description="Videos an optimiser step.")
     accumulate: int = Field(1, gt=0, description="Splits the videos of a step into this many parts to save memory.")
     sentences_per_video: int = Field(1, gt=0, description="Ground-truth sentences drawn from each video in an epoch.")
     pseudo_per_video: int = Field(1, ge=0, description="Pseudo sentences drawn from each video in an epoch.")
+    further_until: float = Field(
+        1.0, ge=0, le=1, description="With `data.further`: share of the epochs, the first ones, in which they take part."
+    )
     optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam couples weight decay to the gradient.")
     learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate (the paper: 1e-4).")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay (the paper: 0.5).")

@@ -1,0 +1,140 @@
+"""Training by reward (beyond the paper): captions that the model samples itself are judged by CIDEr-D.
+
+Self-critical sequence training: the log-probability of a sampled caption is raised by how much its reward exceeds that
+of the video's other samples. It follows the training by sentence loss, which it can not replace: a model that knows
+nothing samples nothing worth a reward.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fewcap.captioning.batches import sentence_batch
+from fewcap.captioning.decode import sample
+from fewcap.captioning.generate import CachedDecoder
+from fewcap.captioning.loop import Row, Trainer, autocast
+from fewcap.captioning.losses import sentence_loss
+from fewcap.captioning.model import CaptionModel, KeywordBatch
+from fewcap.captioning.ranks import Ranks
+from fewcap.captioning.trainset import Batch, TrainingSet
+from fewcap.core.config.train import TrainConfig
+from fewcap.core.store import Workspace
+from fewcap.core.types import CaptionReward
+from fewcap.text.vocabulary import PAD
+
+
+class SelfCriticalTrainer(Trainer):
+    """Goes on with a trained model; keywords are retrieved, as they will be for new videos."""
+
+    what = "train by reward"
+    checkpoint = "scratch/selfcritical.safetensors"
+
+    def __init__(
+        self,
+        model: CaptionModel,
+        data: TrainingSet,
+        config: TrainConfig,
+        reward: CaptionReward,
+        *,
+        seed: int,
+        device: torch.device,
+        ranks: Ranks | None = None,
+        workspace: Workspace | None = None,
+        epochs_before: int = 0,
+    ) -> None:
+        settings = config.selfcritical
+        config = config.model_copy(
+            update={
+                "epochs": settings.epochs,
+                "batch": settings.batch,
+                "learning_rate": settings.learning_rate,
+                "sentences_per_video": 1,
+                "pseudo_per_video": 0,
+                "further_until": 0.0,
+                "word_loss": "off",
+                "keywords": config.keywords.model_copy(update={"source": "retrieved"}),
+            }
+        )
+        data = TrainingSet(data.videos, data.features, data.dims, data.vocabulary, config, seed=seed)
+        super().__init__(
+            model,
+            data,
+            config,
+            seed=seed,
+            device=device,
+            ranks=ranks,
+            workspace=workspace,
+            epochs_before=epochs_before,
+        )
+        self.reward, self.samples, self.sentence_weight = reward, settings.samples, settings.sentence_weight
+
+    def _losses(self, sums: Tensor) -> Row:
+        sentence, reward = (float(sums[i] / sums[i + 1].clamp(min=1e-9)) for i in (0, 2))
+        return {"loss": sentence, "sentence_loss": sentence, "word_loss": None, "reward": reward}
+
+    def _backward(self, batch: Batch, totals: Tensor) -> Tensor:
+        """Returns the sums of sentence loss, its weight, reward and number of samples."""
+        device = self.device
+        video, keywords = batch.video.to(device), batch.keywords.to(device)
+        said = self._sample(batch, keywords)  # S sentences of each video
+        rewards = self._rewards(batch.ids, said)  # [B, S]
+        rows = self.samples + 1
+        repeated = KeywordBatch(keywords.words.repeat_interleave(rows, 0), keywords.weights.repeat_interleave(rows, 0))
+        inputs, targets = self._with_truth(batch, said)
+        with autocast(self.config.precision, device):
+            output = self.model(video, repeated, inputs.to(device))
+        logits = output.logits.unflatten(0, (-1, rows))  # [B, S + 1, T, V]
+        targets = targets.to(device).unflatten(0, (-1, rows))
+        log_probability = -F.cross_entropy(
+            logits[:, 1:].flatten(0, 2).float(), targets[:, 1:].flatten(), ignore_index=PAD, reduction="none"
+        ).view_as(targets[:, 1:])
+        words = (targets[:, 1:] != PAD).sum(-1).clamp(min=1)
+        policy = policy_loss(log_probability.sum(-1) / words, torch.from_numpy(rewards).to(device))
+        weights = batch.weights.to(device)
+        sentence = sentence_loss(logits[:, 0], targets[:, 0], weights, smoothing=self.config.label_smoothing)
+        ((policy + self.sentence_weight * sentence) / totals[0]).backward()
+        reward, count = float(rewards.sum()), float(rewards.size)
+        return torch.stack([sentence.detach(), weights.sum(), sentence.new_tensor(reward), sentence.new_tensor(count)])
+
+    @torch.no_grad()
+    def _sample(self, batch: Batch, keywords: KeywordBatch) -> list[list[tuple[int, ...]]]:
+        self.model.eval()
+        with autocast(self.config.precision, self.device):
+            decoder = CachedDecoder(self.model, self.model.remember(batch.video.to(self.device), keywords))
+            found = sample(
+                decoder,
+                len(batch.ids),
+                count=self.samples,
+                max_words=self.config.model.max_words,
+                device=self.device,
+            )
+        self.model.train()
+        return [[hypothesis.words for hypothesis in hypotheses] for hypotheses in found]
+
+    def _rewards(self, ids: tuple[str, ...], said: list[list[tuple[int, ...]]]) -> np.ndarray:
+        videos = [video for video in ids for _ in range(self.samples)]
+        captions = [" ".join(self.data.vocabulary.decode(words)) for own in said for words in own]
+        return np.asarray(self.reward(videos, captions), dtype=np.float32).reshape(len(ids), self.samples)
+
+    def _with_truth(self, batch: Batch, said: list[list[tuple[int, ...]]]) -> tuple[Tensor, Tensor]:
+        """Inputs and targets [B · (S + 1), T]: the ground-truth sentence of each video, then its samples."""
+        inputs, targets = sentence_batch([words for own in said for words in own], self.config.model.max_words)
+        length = max(inputs.shape[1], batch.inputs.shape[1])
+        joined = []
+        for truth, sampled in ((batch.inputs, inputs), (batch.targets, targets)):
+            truth, sampled = (F.pad(x, (0, length - x.shape[1]), value=PAD) for x in (truth, sampled))
+            joined.append(torch.cat([truth.unsqueeze(1), sampled.unflatten(0, (-1, self.samples))], 1).flatten(0, 1))
+        return joined[0], joined[1]
+
+
+def policy_loss(log_probability: Tensor, reward: Tensor) -> Tensor:
+    """Sum over videos of the mean over samples of -(reward - mean reward of the other samples) · log p.
+
+    Both [B, S]; a sum over videos, so that parts of a batch add up.
+    """
+    samples = reward.shape[1]
+    others = (reward.sum(1, keepdim=True) - reward) / (samples - 1)
+    return -((reward - others) * log_probability).mean(1).sum()
