@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fewcap.core.errors import FewcapError
-from fewcap.core.store import MANIFEST, Manifest, is_unfinished, sha256_file, stage_seconds
+from fewcap.core.store import MANIFEST, Manifest, is_unfinished, stage_seconds
 from fewcap.pipeline import CONFIG_FILE
 
 STAGE_FOLDERS = ("data", "features", "pseudo", "model", "captions", "scores")
@@ -50,9 +50,5 @@ def _artefact(folder: Path, *, verify: bool) -> dict[str, Any]:
         "bytes": sum((folder / name).stat().st_size for name in manifest.files if (folder / name).exists()),
     }
     if verify:
-        facts["damaged"] = [
-            name
-            for name, digest in manifest.files.items()
-            if not (folder / name).exists() or sha256_file(folder / name) != digest
-        ]
+        facts["damaged"] = manifest.damaged(folder)
     return facts

@@ -67,7 +67,7 @@ def write_world(folder: Path, kinds: tuple[str, ...] = ("appearance", "motion", 
                 for i, (id_, text, _) in enumerate(videos)
             ),
         )
-        workspace.write_json("sources.json", {"packed_features": None})
+        workspace.write_json("sources.json", {"source": "folder", "packed_features": None})
         return {"videos": len(videos)}
 
     def build_features(workspace: Workspace) -> dict[str, int]:

@@ -58,7 +58,7 @@ def make_project(folder: Path, *, seed: int = 0, accuracy: float = 0.7, clips: b
     def data(workspace: Workspace) -> dict[str, int]:
         workspace.write_jsonl("videos.jsonl", rows)
         workspace.write_jsonl("problems.jsonl", [])
-        workspace.write_json("sources.json", {"packed_features": None})
+        workspace.write_json("sources.json", {"source": "folder", "packed_features": None})
         for index, row in enumerate(rows):
             if row["path"]:
                 with workspace.file(str(row["path"])) as path:

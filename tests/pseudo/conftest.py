@@ -69,7 +69,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         ]
         rows.append({"id": "t1", "split": "test", "path": None, "captions": ["a cat sleeps"], "sha256": None})
         workspace.write_jsonl("videos.jsonl", rows)
-        workspace.write_json("sources.json", {"packed_features": None})
+        workspace.write_json("sources.json", {"source": "folder", "packed_features": None})
         return {}
 
     def write_features(workspace: Workspace) -> dict[str, int]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fewcap.captioning.retrieval import SentenceBank
+from fewcap.captioning.folder import TrainedCaptioner
+from fewcap.captioning.retrieval import SentenceBank, retrieve
 from fewcap.captioning.trainset import Sentence, TrainingSet, TrainingVideo, cross_fitted
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.errors import FewcapError
@@ -42,21 +43,27 @@ def assemble(
     known_words: Mapping[str, int],
     encoder: SentenceEncoder,
     seed: int,
+    before: TrainedCaptioner | None = None,
 ) -> Assembled:
-    """``pseudo`` holds invented sentences by video id; ``known_words`` counts of a text warm-up's words."""
+    """``pseudo`` holds invented sentences by video id; ``known_words`` counts of a text warm-up's words.
+
+    Training that goes on from the captioner ``before`` keeps its words, its video-text model and its bank, and adds
+    its own words and sentences.
+    """
     videos = [item for item in items if any(words(caption) for caption in item.captions)]
     if not videos:
         raise FewcapError("no training video has both features and a caption; look at problems.jsonl of both stages.")
     truth = [[caption for caption in item.captions if words(caption)] for item in videos]
     invented = [[text for text in pseudo.get(item.id, ()) if words(text)] for item in videos]
     vocabulary = _vocabulary(truth, invented, config, known_words)
+    if before is not None:
+        vocabulary = before.vocabulary.extended(vocabulary.words)
 
     video_of = np.array([i for i, own in enumerate(truth) for _ in own], dtype=np.int64)
     embeddings = encoder.encode([text for own in truth for text in own])
     keyword_texts = [" ".join(dict.fromkeys(w for text in own for w in keywords(text))) for own in truth]
     keyword_targets = encoder.encode(keyword_texts)
     pool = pooled([features[item.id] for item in videos], dims)
-    tower = fit_tower(pool, embeddings, video_of, config.videotext, seed=seed)
 
     texts = [text for own in truth for text in own] + [text for own in invented for text in own]
     owners = [videos[i].id for i in video_of] + [
@@ -64,17 +71,19 @@ def assemble(
     ]
     invented_embeddings = encoder.encode([text for own in invented for text in own])
     bank = SentenceBank.build(texts, owners, np.concatenate([embeddings, invented_embeddings]))
-    bank = bank.compact(config.keywords.bank)
-    anchors, retrieved = cross_fitted(
-        pool,
-        embeddings,
-        video_of,
-        bank,
-        [item.id for item in videos],
-        config.keywords,
-        config.videotext,
-        seed=seed,
-    )
+    ids = [item.id for item in videos]
+    if before is None:
+        bank = bank.compact(config.keywords.bank)
+        anchors, retrieved = cross_fitted(
+            pool, embeddings, video_of, bank, ids, config.keywords, config.videotext, seed=seed
+        )
+        tower = fit_tower(pool, embeddings, video_of, config.videotext, seed=seed)
+        bank = bank.seen_by(tower)
+    else:  # a video-text model that has not seen these videos serves them as it will serve others
+        tower = before.tower
+        bank = before.bank.joined(bank.seen_by(tower))
+        anchors = tower.videos(pool)
+        retrieved = [tuple(retrieve(bank, row, config.keywords)) for row in bank.similarities(anchors, exclude=ids)]
     examples = [
         TrainingVideo(
             item.id,
@@ -88,7 +97,7 @@ def assemble(
         for i, item in enumerate(videos)
     ]
     data = TrainingSet(examples, features, dims, vocabulary, config, seed=seed)
-    return Assembled(data, vocabulary, bank.seen_by(tower), tower)
+    return Assembled(data, vocabulary, bank, tower)
 
 
 def _vocabulary(

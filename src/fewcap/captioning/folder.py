@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.retrieval import SentenceBank
 from fewcap.core.config.train import TrainConfig
+from fewcap.core.eightbit import eight_bit, restored
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest, Workspace, read_json, read_jsonl
 from fewcap.features.store import KindInfo
@@ -51,13 +52,14 @@ class TrainedCaptioner:
     extraction: Mapping[str, Any]  # configuration of the features, for captioning a file
     doubtful_below: float | None = None  # score under which a caption deserves little confidence
 
-    def save(self, workspace: Workspace) -> None:
-        """Writes all files but the metrics."""
+    def save(self, workspace: Workspace, *, compact: bool = False) -> None:
+        """Writes all files but the metrics; ``compact``: with a byte for each number of a matrix."""
+        form = eight_bit if compact else dict
         dims = self.model.dims
         weights = self.model.state_dict()
         if self.config.model.tie_words:
             weights.pop("classifier.weight")
-        workspace.write_tensors(MODEL, {name: weight.cpu().contiguous() for name, weight in weights.items()})
+        workspace.write_tensors(MODEL, form({name: weight.cpu().contiguous() for name, weight in weights.items()}))
         workspace.write_json(
             CONFIG,
             {
@@ -76,27 +78,26 @@ class TrainedCaptioner:
                 for text, owner, keywords in zip(self.bank.texts, self.bank.owners, self.bank.keywords, strict=True)
             ),
         )
-        embeddings = torch.from_numpy(self.bank.embeddings).half()
-        workspace.write_tensors(BANK_EMBEDDINGS, {"embeddings": embeddings})
+        embeddings = torch.from_numpy(self.bank.embeddings)
+        workspace.write_tensors(BANK_EMBEDDINGS, form({"embeddings": embeddings if compact else embeddings.half()}))
         tower = {name: torch.from_numpy(value).contiguous() for name, value in vars(self.tower).items()}
-        workspace.write_tensors(VIDEOTEXT, tower)
+        workspace.write_tensors(VIDEOTEXT, form(tower))
 
     @classmethod
     def load(cls, folder: Path) -> TrainedCaptioner:
         """Reads a complete model folder."""
         Manifest.read(folder)  # says so when training has not finished
+        config, kinds = read_settings(folder)
         content = read_json(folder / CONFIG)
-        config = TrainConfig.model_validate(content["train"])
-        kinds = {kind: KindInfo(**facts) for kind, facts in content["features"].items()}
         vocabulary = Vocabulary(read_json(folder / VOCABULARY))
         rows = read_jsonl(folder / BANK)
         bank = SentenceBank(
             tuple(row["text"] for row in rows),
             tuple(row["video"] for row in rows),
             tuple(tuple(row["keywords"]) for row in rows),
-            load_file(folder / BANK_EMBEDDINGS)["embeddings"].float().numpy(),
+            restored(load_file(folder / BANK_EMBEDDINGS))["embeddings"].numpy(),
         )
-        tower = Tower(**{name: np.array(value) for name, value in load_file(folder / VIDEOTEXT).items()})
+        tower = Tower(**{name: np.array(value) for name, value in restored(load_file(folder / VIDEOTEXT)).items()})
         dims = Dims(
             {kind: info.dim for kind, info in kinds.items()},
             len(vocabulary),
@@ -104,7 +105,7 @@ class TrainedCaptioner:
             config.keywords.count,
         )
         model = CaptionModel(config.model, dims)
-        weights = load_file(folder / MODEL)
+        weights = restored(load_file(folder / MODEL))
         if config.model.tie_words:
             weights["classifier.weight"] = weights["word_embedding.weight"]
         try:
@@ -114,6 +115,13 @@ class TrainedCaptioner:
             raise FewcapError(f"{folder / MODEL}: does not fit {CONFIG} ({reason}); train again.") from None
         doubtful = content.get("doubtful_below")
         return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"], doubtful)
+
+
+def read_settings(folder: Path) -> tuple[TrainConfig, dict[str, KindInfo]]:
+    """The configuration of a model folder, and the features that the model knows."""
+    content = read_json(folder / CONFIG)
+    kinds = {kind: KindInfo(**facts) for kind, facts in content["features"].items()}
+    return TrainConfig.model_validate(content["train"]), kinds
 
 
 def check_features(

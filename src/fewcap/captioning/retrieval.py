@@ -37,6 +37,15 @@ class SentenceBank:
         """A bank of the sentence encoder's own embeddings as a video-text model sees it."""
         return replace(self, embeddings=tower.texts(self.embeddings))
 
+    def joined(self, other: SentenceBank) -> SentenceBank:
+        """Both banks' sentences."""
+        return SentenceBank(
+            self.texts + other.texts,
+            self.owners + other.owners,
+            self.keywords + other.keywords,
+            np.concatenate([self.embeddings, other.embeddings]),
+        )
+
     def similarities(self, videos: np.ndarray, exclude: Sequence[str] | None = None) -> np.ndarray:
         """Videos [n, d_s] against the bank [n, sentences]; ``exclude`` names a video for each row whose sentences
         are left out: a training video must not find its own."""

@@ -18,6 +18,7 @@ from fewcap.captioning.loop import Row, Trainer
 from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.ranks import Ranks, joined
 from fewcap.captioning.selfcritical import SelfCriticalTrainer
+from fewcap.captioning.start import Start, find_start, going_on
 from fewcap.core.assets import asset
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.devices import pick_device, torch_threads
@@ -53,9 +54,14 @@ def train(
     if pseudo is not None:
         inputs["pseudo"] = Manifest.read(pseudo).digest
     inputs |= {f"corpus {path.name}": sha256_file(path) for path in config.warmup.corpus if path.is_file()}
+    found = FeatureStore(features)
+    kinds = {str(kind): info for kind, info in found.kinds.items()}
+    start = find_start(config, kinds, features, data_source=read_dataset(data).source)
+    if start is not None:
+        inputs["start"] = start.digest
     stage = Stage(out, "model", inputs=inputs, config={**config.model_dump(mode="json"), "seed": seed})
     with joined() as ranks, torch_threads(config.threads), torch.random.fork_rng():
-        run = _Run(data, features, pseudo, config, seed, metric, ranks)
+        run = _Run(data, features, pseudo, start, config, seed, metric, ranks)
         if not ranks.first:
             if ranks.share(None):
                 run.build(None)
@@ -75,12 +81,15 @@ class _Run:
         data: Path,
         features: Path,
         pseudo: Path | None,
+        start: Start | None,
         config: TrainConfig,
         seed: int,
         metric: CaptionMetric,
         ranks: Ranks,
     ) -> None:
-        self.data, self.features, self.pseudo, self.config = data, features, pseudo, config
+        self.data, self.features, self.pseudo = data, features, pseudo
+        self.before = start.captioner() if start is not None else None
+        self.config = config if self.before is None else going_on(config, self.before)
         self.seed, self.metric, self.ranks = seed, metric, ranks
         self.started = False
 
@@ -111,11 +120,21 @@ class _Run:
             known_words=known,
             encoder=encoder,
             seed=seed,
+            before=self.before,
         )
         torch.manual_seed(seed)
         sizes = Dims(dims, len(assembled.vocabulary), encoder.dim, config.keywords.count)
         model = CaptionModel(config.model, sizes)
-        _fit_reductions(model, held)
+        if self.before is not None:
+            earlier = warmup.Warmth(self.before.vocabulary.words, {}, self.before.model.state_dict())
+            warmup.apply(earlier, model, assembled.vocabulary)
+            log.info(
+                "going on from a captioner of %d words; %d are new",
+                len(earlier.words),
+                sizes.vocabulary - len(earlier.words),
+            )
+        else:
+            _fit_reductions(model, held)
         if warmth is not None:
             taken = warmup.apply(warmth, model, assembled.vocabulary)
             log.info("text warm-up: %d tensors taken over", taken)

@@ -28,6 +28,7 @@ from fewcap.captioning.losses import sentence_loss
 from fewcap.captioning.model import CaptionModel, Dims, VideoBatch
 from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
 from fewcap.core.config.train import TrainConfig, WarmupConfig
+from fewcap.core.eightbit import eight_bit, restored
 from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress, track
 from fewcap.text.embed import SentenceEncoder
@@ -214,25 +215,13 @@ def learn(config: TrainConfig, encoder: SentenceEncoder, *, seed: int, device: t
 
 def packed(warmth: Warmth) -> bytes:
     """One safetensors file: matrices as 8-bit rows with a scale each, which is plenty for a start."""
-    tensors: dict[str, Tensor] = {}
-    for name, weight in warmth.weights.items():
-        if weight.dim() < 2:
-            tensors[name] = weight.half()
-            continue
-        scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
-        tensors[name] = (weight / scale).round().to(torch.int8)
-        tensors[name + "/scale"] = scale
     facts = {"words": list(warmth.words), "counts": warmth.counts}
-    return save(tensors, {"facts": json.dumps(facts, ensure_ascii=False)})
+    return save(eight_bit(warmth.weights), {"facts": json.dumps(facts, ensure_ascii=False)})
 
 
 def read(path: Path) -> Warmth:
     """Reads what ``packed`` wrote."""
     with safe_open(path, framework="pt") as file:
         facts = json.loads(file.metadata()["facts"])
-        names = [name for name in file.keys() if not name.endswith("/scale")]  # noqa: SIM118
-        weights = {}
-        for name in names:
-            weight = file.get_tensor(name).float()
-            weights[name] = weight * file.get_tensor(name + "/scale") if weight.dim() > 1 else weight
-    return Warmth(tuple(facts["words"]), facts["counts"], weights)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return Warmth(tuple(facts["words"]), facts["counts"], restored(tensors))

@@ -68,6 +68,14 @@ class Manifest:
         except TypeError:
             raise FewcapError(f"{path}: not a manifest of fewcap; run the stage again in a new folder.") from None
 
+    def damaged(self, folder: Path) -> list[str]:
+        """Files of the folder that are missing or not what they were when the stage ended."""
+        return [
+            name
+            for name, digest in self.files.items()
+            if not (folder / name).exists() or sha256_file(folder / name) != digest
+        ]
+
 
 class Stage:
     """A folder that one stage owns, and the key of what should be in it."""

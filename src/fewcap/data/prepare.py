@@ -51,6 +51,7 @@ class Dataset:
     folder: Path
     items: tuple[VideoItem, ...]
     hashes: Mapping[str, str | None]  # video id -> sha256 of its file; None: features only
+    source: str  # data.source
     packed_features: Path | None  # the npz file with features of videos that have no file
 
     def split(self, name: Split) -> tuple[VideoItem, ...]:
@@ -70,7 +71,8 @@ def read_dataset(folder: Path) -> Dataset:
     if manifest.kind != KIND:
         raise FewcapError(f"{folder}: holds '{manifest.kind}', not prepared data; name the data folder of the project.")
     rows = read_jsonl(folder / VIDEOS)
-    packed = read_json(folder / SOURCES)["packed_features"]
+    sources = read_json(folder / SOURCES)
+    packed = sources["packed_features"]
     return Dataset(
         folder,
         tuple(
@@ -84,6 +86,7 @@ def read_dataset(folder: Path) -> Dataset:
             for row in rows
         ),
         {row["id"]: row["sha256"] for row in rows},
+        sources["source"],
         Path(packed["path"]) if packed is not None else None,
     )
 

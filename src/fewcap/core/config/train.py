@@ -158,13 +158,23 @@ class TrainConfig(Section):
         default_factory=SelfCriticalConfig, description="Training by reward, after the sentence loss."
     )
 
+    start: str = Field(
+        "auto",
+        description="What training starts from: 'none' (random weights), 'shipped' (the captioner inside fewcap), the "
+        "folder of another model, or 'auto': the shipped one where the features are those it knows, "
+        "`train.model` is not set and it has not seen the data.",
+    )
+    start_rate: float = Field(1e-4, gt=0, description="Peak learning rate when training starts from a captioner.")
     epochs: int = Field(35, gt=0, description="Passes over the training videos at most.")
     batch: int = Field(64, gt=0, description="Videos an optimiser step.")
     accumulate: int = Field(1, gt=0, description="Splits the videos of a step into this many parts to save memory.")
     sentences_per_video: int = Field(1, gt=0, description="Ground-truth sentences drawn from each video in an epoch.")
     pseudo_per_video: int = Field(1, ge=0, description="Pseudo sentences drawn from each video in an epoch.")
     further_until: float = Field(
-        1.0, ge=0, le=1, description="With `data.further`: share of the epochs, the first ones, in which they take part."
+        1.0,
+        ge=0,
+        le=1,
+        description="With `data.further`: share of the epochs, the first ones, in which they take part.",
     )
     optimizer: Literal["adam", "adamw"] = Field("adamw", description="adam couples weight decay to the gradient.")
     learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate (the paper: 1e-4).")
@@ -192,6 +202,11 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
+        if self.start not in ("auto", "none") and self.warmup.source != "none":
+            raise ValueError(
+                f"start='{self.start}' and warmup.source='{self.warmup.source}': a captioner knows language already; "
+                "set one of them to none."
+            )
         if self.accumulate > self.batch:
             raise ValueError(f"accumulate={self.accumulate} parts of batch={self.batch} videos; lower `accumulate`.")
         return self

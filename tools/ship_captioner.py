@@ -1,0 +1,31 @@
+"""Writes a trained captioner into the package, a byte a weight: python tools/ship_captioner.py PROJECT"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from fewcap.captioning.folder import METRICS, TrainedCaptioner
+from fewcap.captioning.shipped import ASSET
+from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
+
+ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
+
+
+def main() -> None:
+    model = Path(sys.argv[1]) / "model"
+    trained = Manifest.read(model)
+
+    def build(workspace: Workspace) -> dict[str, Any]:
+        TrainedCaptioner.load(model).save(workspace, compact=True)
+        workspace.write_jsonl(METRICS, read_jsonl(model / METRICS))
+        return trained.counts
+
+    run_stage(Stage(ASSETS / ASSET, "model", inputs={"model": trained.digest}, config={"form": "eight bits"}), build)
+    for left in (".lock", "journal.jsonl"):
+        (ASSETS / ASSET / left).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()
