@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -26,6 +27,9 @@ app = typer.Typer(
 ProjectFolder = Annotated[Path, typer.Argument(help="A project folder (see: fewcap init).", show_default=False)]
 Overrides = Annotated[
     list[str], typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override a setting, e.g. train.epochs=3.")
+]
+FromScratch = Annotated[
+    bool, typer.Option("--from-scratch", help="Start from random weights, not from the shipped captioner.")
 ]
 EngineName = Annotated[
     Literal["local", "ray"] | None, typer.Option("--engine", help="Who runs the workers: local processes, or Ray.")
@@ -129,20 +133,26 @@ def label(
 
 
 @app.command()
-def train(project: ProjectFolder, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006
+def train(
+    project: ProjectFolder,
+    from_scratch: FromScratch = False,
+    overrides: Overrides = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
     """Train the captioner on given and invented captions."""
-    _stage("train", project, overrides, as_json)
+    _stage("train", project, [*overrides, *_start(from_scratch)], as_json)
 
 
 @app.command()
 def run(
     project: ProjectFolder,
     until: Annotated[str, typer.Option(help="Last stage: data, extract, label, train, caption or score.")] = "score",
+    from_scratch: FromScratch = False,
     overrides: Overrides = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """All stages of a project, left to right; what has not changed is skipped."""
-    _stage(until, project, overrides, as_json)
+    _stage(until, project, [*overrides, *_start(from_scratch)], as_json)
 
 
 @app.command()
@@ -150,29 +160,50 @@ def caption(
     videos: Annotated[
         list[str], typer.Argument(help="Videos, folders, patterns; '-' reads a list of them.", show_default=False)
     ],
-    model: Annotated[Path, typer.Option("--model", "-m", help="A trained project or a model folder.")],
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="A trained project or a model folder; without it fewcap's own.")
+    ] = None,
+    format: Annotated[
+        Literal["text", "jsonl", "csv", "srt", "vtt"], typer.Option("--format", "-f", help="How captions are written.")
+    ] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A file, for subtitles a folder; one that is there is gone on with."),
+    ] = None,
+    shots: Annotated[
+        bool | None,
+        typer.Option(
+            "--shots/--no-shots",
+            help="Cut every video at its shot changes, or none; without it those of more than 30 s.",
+            show_default=False,
+        ),
+    ] = None,
     n_best: Annotated[int, typer.Option(min=1, max=50, help="How many captions a video.")] = 1,
     explain: Annotated[bool, typer.Option(help="Show keywords and, for each word, the share of the video.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a video on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
 ) -> None:
-    """Caption videos with a trained model."""
-    from fewcap.captioning.files import caption_files
-    from fewcap.core.config.caption import CaptionConfig
-    from fewcap.display import caption_lines
+    """Caption videos with fewcap's own model or one that you have trained."""
+    if as_json and format not in ("text", "jsonl"):
+        raise UsageError(f"--json and --format {format} exclude each other; choose one.")
+    from fewcap.captioning.files import find_videos, load_captioner
+    from fewcap.captioning.formats import Style
+    from fewcap.captioning.outputs import caption_to, cut_limit, open_output
 
-    settings = CaptionConfig(beam=max(5, n_best), alternatives=max(5, n_best))
-    answers = done = 0
-    for answer in caption_files(videos, model, settings, listed=sys.stdin if "-" in videos else ()):
-        answers += 1
-        done += answer.caption is not None
-        if as_json:
-            print(json.dumps(answer.to_json(), ensure_ascii=False), flush=True)
-        elif answer.caption is None:
-            print(f"fewcap: {answer.error}", file=sys.stderr)
-        else:
-            print("\n".join(caption_lines(answer.video, answer.caption, n_best, explain)), flush=True)
-    if done < answers:
-        _fail(f"{answers - done} of {answers} videos could not be captioned.", 1)
+    written_as = "jsonl" if as_json else format
+    cut_above = cut_limit(written_as, shots)
+    paths = find_videos(videos, sys.stdin if "-" in videos else ())
+    output = open_output(written_as, out, paths, Style(n_best, explain))
+    try:
+        written = caption_to(output, paths, lambda: load_captioner(model, n_best), cut_above=cut_above, tell=_tell)
+    except BrokenPipeError:  # the reader has seen enough: fewcap caption clips | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    except _Stopped:
+        if out is not None:
+            raise
+        _fail("stopped; with --out a second run goes on where it was.", 130)
+    if written.failed:
+        _fail(str(written), 1)
 
 
 @app.command()
@@ -315,8 +346,12 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
+def _tell(sentence: str) -> None:
+    print(f"fewcap: {sentence}", file=sys.stderr)
+
+
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"fewcap: {message}", file=sys.stderr)
+    _tell(message)
     sys.exit(code)
 
 
@@ -326,6 +361,10 @@ def _stage(name: str, folder: Path, overrides: list[str], as_json: bool) -> None
     project = pipeline.Project.open(folder, overrides)
     manifest = pipeline.run(project, until=name)
     _answer({"stage": manifest.kind, "counts": manifest.counts}, as_json)
+
+
+def _start(from_scratch: bool) -> list[str]:
+    return ["train.start=none"] if from_scratch else []
 
 
 def _engine(section: str, engine: str | None) -> list[str]:

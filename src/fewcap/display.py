@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
-if TYPE_CHECKING:
-    from fewcap.captioning.captioner import Caption
 
 
 def show(facts: Any) -> None:
@@ -33,17 +29,6 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     for row in rows:
         built.add_row(*row)
     return built
-
-
-def caption_lines(video: Path, caption: Caption, n_best: int, explain: bool) -> list[str]:
-    """A video and its captions; explained: its keywords, and under each word the share of the video in it."""
-    lines = [f"{video}\t{caption.text}"]
-    lines += [f"\t{other.score:.2f}\t{other.text}" for other in caption.alternatives[:n_best] if n_best > 1]
-    if explain:
-        keywords = ", ".join(f"{keyword.word} {keyword.weight:.2f}" for keyword in caption.keywords)
-        shares = " ".join(f"{word.word} {word.video_share:.0%}" for word in caption.words)
-        lines += [f"\tkeywords: {keywords or '-'}", f"\tseen (the rest from keywords): {shares}"]
-    return lines
 
 
 def _lines(facts: Any, indent: str = "") -> list[str]:

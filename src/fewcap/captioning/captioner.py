@@ -19,6 +19,7 @@ from fewcap.captioning.consensus import Consensus
 from fewcap.captioning.folder import TrainedCaptioner, check_features
 from fewcap.captioning.generate import Generated, generate
 from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
+from fewcap.captioning.shipped import shipped_folder
 from fewcap.core.config.caption import CaptionConfig
 from fewcap.core.devices import pick_device
 from fewcap.core.errors import FewcapError
@@ -120,6 +121,11 @@ class Captioner:
             captioner._videotext = videotext
             captioner._bank = SentenceBank(bank.texts, bank.owners, bank.keywords, videotext.embed_texts(bank.texts))
         return captioner
+
+    @classmethod
+    def default(cls, config: CaptionConfig | None = None) -> Captioner:
+        """The captioner that ships with fewcap."""
+        return cls.load(shipped_folder(), config)
 
     @overload
     def caption(self, videos: Video) -> Caption: ...  # type: ignore[overload-overlap]

@@ -80,11 +80,12 @@ class Bar:
                 TextColumn("{task.fields[note]}"),
                 console=Console(stderr=True),
                 transient=True,
+                redirect_stdout=False,  # answers go where the user sent them, not to the bar's stream
             )
             self._task = self._display.add_task(self.what, total=self.total, note="")
             self._display.start()
         assert self._task is not None
-        self._display.update(self._task, completed=self.done, note=self.note)
+        self._display.update(self._task, completed=self.done, total=self.total, note=self.note)
 
 
 @contextmanager

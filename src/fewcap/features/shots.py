@@ -53,7 +53,7 @@ def cut(source: Source) -> Pieces:
         gaps = np.diff([0.0, *seen.times])
         seconds = min(seconds, max(seen.times[-1] + 2 * float(gaps.max()) + 1, SHORTEST))
     found = {seen.times[place]: strength for place, strength in changes.items()}
-    gap = max(np.diff([0.0, *seen.keyframes, seconds]), default=math.inf)
+    gap = float(max(np.diff([0.0, *seen.keyframes, seconds])))
     return Pieces(pieces(seconds, found), gap <= _DENSE)
 
 

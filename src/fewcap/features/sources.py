@@ -75,6 +75,8 @@ def open_source(path: Path, config: FeaturesConfig) -> Source:
     if path.is_dir() or stills.is_picture(path):
         return Pictures(path, config)
     if path.exists():
+        if path.stat().st_size == 0:
+            raise FewcapError(f"{path}: the file is empty; replace it.")
         return Stream(path, config)
     raise FewcapError(f"{path}: there is no such video file; correct its path in the data.")
 
