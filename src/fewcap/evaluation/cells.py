@@ -92,6 +92,9 @@ def read_project(folder: Path) -> dict[str, Any]:
     return content
 
 
+RANDOM_START = {"train": {"start": "none"}}  # rows that change the network could not start where the others do
+
+
 def data_set_of(project: Mapping[str, Any]) -> str | None:
     """Which published data set a project holds, if any."""
     source = (project.get("data") or {}).get("source")
@@ -113,7 +116,7 @@ def make_cells(
     """
     own = read_project(project)
     data_set = data_set_of(own)
-    base = merge(paper_settings(data_set, recipe.supervision, settings), own)
+    base = merge(RANDOM_START, merge(paper_settings(data_set, recipe.supervision, settings), own))
     cells = []
     for seed in seeds:
         for number, row in enumerate(recipe.rows):
