@@ -76,6 +76,32 @@ def test_greedy_chains_are_equal(tiny: LanguageModels) -> None:
 
 
 def test_a_sentence_without_keywords_has_no_candidates(tiny: LanguageModels) -> None:
-    strategy = Edit(Editor(tiny, EditConfig(surplus=1), 10), 3, seed=0)
+    strategy = Edit(Editor(tiny, EditConfig(surplus=1, rounds=1), 10), 3, seed=0)
     counts = [len(candidates) for candidates in strategy.candidates(SOURCES)]
     assert counts == [3, 3, 3, 0, 3]
+
+
+@pytest.fixture(scope="module")
+def few(tiny: LanguageModels) -> Edit:
+    return Edit(Editor(tiny, EditConfig(stop=0.15, steps=10, longest=9, rounds=3, fewest=4), 16), 2, seed=0)
+
+
+def test_sentences_with_too_few_candidates_go_round_again(few: Edit) -> None:
+    """The further rounds of one sentence do not hang on who else is there, nor change its first round."""
+    together = list(few.candidates(SOURCES))
+    assert [len(group) % few.chains for group in together] == [0] * len(SOURCES)
+    assert max(map(len, together)) > few.chains
+    assert together == [next(few.candidates([source])) for source in SOURCES]
+    once = Edit(Editor(few.editor.models, few.config.model_copy(update={"rounds": 1}), 7), 2, seed=0)
+    for group, first in zip(together, once.candidates(SOURCES), strict=True):
+        assert group[: few.chains] == first
+
+
+def test_a_hot_chain_goes_on_for_longer(tiny: LanguageModels) -> None:
+    config = EditConfig(stop=0.6, steps=10, longest=9)
+    edits = {}
+    for heat in (1.0, 3.0):
+        seeds = [Seed(s.keywords, s.key(0, chain), heat) for s in SOURCES if s.keywords for chain in range(10)]
+        edits[heat] = [len(draft.edits) for draft in Editor(tiny, config, 100).drafts(seeds)]
+        assert min(edits[heat]) >= 1
+    assert sum(edits[3.0]) > sum(edits[1.0])

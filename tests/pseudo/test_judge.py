@@ -10,6 +10,7 @@ from fewcap.pseudo.grammar import agreement_error, is_plural
 from fewcap.pseudo.judge import judge, with_articles
 from fewcap.pseudo.label import most_fluent
 from fewcap.text.tagger import CaptionTagger, load_tagger
+from fewcap.text.tokenise import words
 
 SOURCE = Source("v", 0, "A man is playing guitar.", ("man", "playing", "guitar"))
 
@@ -102,6 +103,12 @@ def test_agreement_errors_are_found(sentence: str) -> None:
 )
 def test_sound_sentences_pass(sentence: str) -> None:
     assert agreement_error(sentence.split(), CaptionTagger()) == ""
+
+
+def test_what_the_given_sentence_has_wrong_is_forgiven() -> None:
+    sentence, given = words("the man examine flowers in a park"), words("the man examine the flowers")
+    assert agreement_error(sentence, CaptionTagger(), given) == ""
+    assert agreement_error([*sentence, "with"], CaptionTagger(), given) == "ends with with"
 
 
 def test_plurals_by_spelling() -> None:

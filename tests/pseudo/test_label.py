@@ -23,7 +23,7 @@ def config(models: Path, **settings: Any) -> LabelConfig:
             "models": str(models),
             "keep": 3,
             "candidates": 6,
-            "edit": {"stop": 0.15, "steps": 30, "longest": 7},
+            "edit": {"stop": 0.15, "steps": 20, "longest": 7, "rounds": 2},
             **settings,
         }
     )

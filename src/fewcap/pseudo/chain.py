@@ -22,12 +22,16 @@ class Chain:
     locked: np.ndarray  # [L]
     starts: np.ndarray  # [L] first token of a word
     generator: np.random.Generator
+    heat: float = 1.0
     edits: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
 
     @classmethod
-    def of_keywords(cls, keywords: Sequence[str], codec: Codec, key: str) -> Chain:
-        """Start token, keywords, end token; `key` seeds everything random about this chain and about no other."""
+    def of_keywords(cls, keywords: Sequence[str], codec: Codec, key: str, heat: float = 1.0) -> Chain:
+        """Start token, keywords, end token; `key` seeds everything random about this chain and about no other.
+
+        A chain with more `heat` draws more freely and stops later.
+        """
         ids, texts, starts = [codec.bos], [""], [True]
         for word in keywords:
             pieces = codec.pieces(word)
@@ -41,6 +45,7 @@ class Chain:
             np.ones(len(ids) + 1, dtype=bool),
             np.array([*starts, True]),
             np.random.Generator(np.random.PCG64(seed)),
+            heat,
         )
 
     @property

@@ -31,6 +31,7 @@ class Seed:
 
     keywords: tuple[str, ...]
     key: str
+    heat: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Editor:
 
     def edited(self, seeds: Sequence[Seed]) -> list[Chain]:
         """Chains of all seeds, run side by side to their ends."""
-        chains = [Chain.of_keywords(seed.keywords, self.codec, seed.key) for seed in seeds]
+        chains = [Chain.of_keywords(seed.keywords, self.codec, seed.key, seed.heat) for seed in seeds]
         running = chains
         for _ in range(self.config.steps):
             running = self.step(running)
@@ -78,12 +79,11 @@ class Editor:
         running, edits = [], []
         for chain, probs in zip(chains, self._action_probs(chains), strict=True):
             allowed = allowed_edits(chain.locked, chain.starts, len(chain.words) < self.config.longest)
-            stop = self.config.stop if self.config.guidance else 0.0
-            if not allowed.any() or not wants_edit(probs, allowed, stop):
+            if not allowed.any() or not wants_edit(probs, allowed, self._stop(chain)):
                 chain.finished = True
                 continue
             draws = tuple(chain.generator.random(2)) if self.config.sampling else None
-            action, position = choose_edit(probs, allowed, self.config.action_temperature, draws)
+            action, position = choose_edit(probs, allowed, self.config.action_temperature * chain.heat, draws)
             running.append(chain)
             edits.append((action, position, float(probs[position, action])))
         writing = []
@@ -94,6 +94,10 @@ class Editor:
                 writing.append((chain, action, position, probability))
         self._write(writing)
         return running
+
+    def _stop(self, chain: Chain) -> float:
+        """Bare keywords are no sentence: the first edit is made however little the classifier wants it."""
+        return self.config.stop / chain.heat if self.config.guidance and chain.edits else 0.0
 
     def _action_probs(self, chains: Sequence[Chain]) -> list[np.ndarray]:
         """[L, 4] for each chain."""
@@ -120,7 +124,7 @@ class Editor:
             tokens, shares = choose_words(
                 scores,
                 self.banned(part),
-                self.config.temperature,
+                self.config.temperature * torch.tensor([chain.heat for chain, *_ in part]),
                 self.config.top_words,
                 uniforms if self.config.sampling else None,
             )

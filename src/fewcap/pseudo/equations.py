@@ -72,11 +72,12 @@ def draw(weights: np.ndarray, temperature: float, uniform: float) -> int:
 
 
 def choose_words(
-    log_scores: Tensor, banned: Tensor, temperature: float, top: int, uniforms: Tensor | None
+    log_scores: Tensor, banned: Tensor, temperature: float | Tensor, top: int, uniforms: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """A token for each row and its share of p̂ among the permitted tokens, [n] each.
 
-    log_scores and banned [n, V]; with `uniforms` [n] tokens are drawn from the `top` likeliest, without, the best wins.
+    log_scores and banned [n, V], temperature one number or [n]; with `uniforms` [n] tokens are drawn from the `top`
+    likeliest, without, the best wins.
     """
     permitted = log_scores.masked_fill(banned, float("-inf"))
     shares = permitted.softmax(-1)
@@ -84,7 +85,7 @@ def choose_words(
         best = shares.max(-1)
         return best.indices, best.values
     values, indices = permitted.topk(min(top, permitted.shape[1]), dim=-1)  # [n, top]
-    cumulative = (values / temperature).softmax(-1).double().cumsum(-1)
+    cumulative = (values / torch.as_tensor(temperature).reshape(-1, 1)).softmax(-1).double().cumsum(-1)
     rank = torch.searchsorted(cumulative, uniforms.double()[:, None] * cumulative[:, -1:], right=True)
     rank = rank.clamp(max=int(values.shape[1]) - 1)
     token = indices.gather(1, rank)

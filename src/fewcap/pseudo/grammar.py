@@ -6,7 +6,7 @@ little. Words of other languages pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fewcap.text.tagger import CaptionTagger
 
@@ -37,18 +37,21 @@ _LINKS = {"and", "while", "that", "who", "which", "as", "when", "because", "but"
 _DANGLING = {"a", "an", "the", "his", "their", "its", "my", "your", "our", "this", "these", "some", "every"}
 
 
-def agreement_error(sentence: Sequence[str], tagger: CaptionTagger) -> str:
-    """What is wrong, in a few words; empty when no rule objects."""
+def agreement_error(sentence: Sequence[str], tagger: CaptionTagger, given: Sequence[str] = ()) -> str:
+    """What is wrong, in a few words; empty when no rule objects. What the given sentence has wrong is forgiven."""
+    forgiven = set(_errors(given, tagger)) if given else set()
+    return next((error for error in _errors(sentence, tagger) if error not in forgiven), "")
+
+
+def _errors(sentence: Sequence[str], tagger: CaptionTagger) -> Iterator[str]:
     tags = tagger.tag(sentence)
-    checks = (_article, _auxiliary, _verb, _subject)
     for index in range(len(sentence)):
-        for check in checks:
+        for check in (_article, _auxiliary, _verb, _subject):
             if error := check(sentence, tags, index):
-                return error
+                yield error
     last, tag = sentence[-1], tags[-1]
     if last in _DANGLING or tag in "TX" or (tag == "P" and last not in _PARTICLES):
-        return f"ends with {last}"
-    return ""
+        yield f"ends with {last}"
 
 
 def _article(words: Sequence[str], tags: Sequence[str], index: int) -> str:

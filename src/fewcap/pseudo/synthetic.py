@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fewcap.core.config.label import NoiseConfig
 from fewcap.pseudo.codec import Codec
+from fewcap.pseudo.forms import families
 from fewcap.pseudo.language import COPY, DELETE, INSERT, REPLACE, padded
 
 BLOCK = 256
@@ -96,6 +97,8 @@ class Creator:
         self.proposable[codec.proposable()] = 0.0
         self._drawn = codec.proposable()
         self._weights = [frequencies[i] for i in self._drawn]
+        ids = {codec.word(i): i for i in self._drawn}
+        self._forms = {ids[word]: [ids[form] for form in forms] for word, forms in families(ids).items()}
 
     def pairs(
         self, sentences: Sequence[Sequence[int]], contents: Sequence[Sequence[bool]], generator: random.Random
@@ -105,11 +108,15 @@ class Creator:
             damaged(ids, draw_damage(content, self.noise, generator), self.codec)
             for ids, content in zip(sentences, contents, strict=True)
         ]
-        return self.filled([self._with_random_words(draft, generator) for draft in drafts])
+        return self.filled([self._with_drawn_words(draft, generator) for draft in drafts], generator)
 
-    def _with_random_words(self, pair: Pair, generator: random.Random) -> Pair:
+    def _with_drawn_words(self, pair: Pair, generator: random.Random) -> Pair:
+        """Some masks become another form of the word that stood there, some a random word."""
         tokens, left = list(pair.tokens), []
         for position, original in pair.masked:
+            if original in self._forms and generator.random() < self.noise.forms:
+                tokens[position] = generator.choice(self._forms[original])
+                continue
             if generator.random() < self.noise.random_words:
                 word = generator.choices(self._drawn, self._weights)[0]
                 if word != original:
@@ -119,21 +126,22 @@ class Creator:
         return Pair(tuple(tokens), pair.actions, tuple(left))
 
     @torch.inference_mode()
-    def filled(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Each mask becomes the word that the masked model finds likeliest, never the one that stood there."""
+    def filled(self, pairs: Sequence[Pair], generator: random.Random) -> list[Pair]:
+        """Each mask becomes a word that the masked model proposes, never the one that stood there."""
+        draws = torch.Generator().manual_seed(generator.getrandbits(63))
         result = list(pairs)
         open_pairs = sorted((i for i, pair in enumerate(pairs) if pair.masked), key=lambda i: len(pairs[i].tokens))
         for begin in range(0, len(open_pairs), BLOCK):
             block = open_pairs[begin : begin + BLOCK]
-            best = self._likeliest([pairs[i] for i in block])
-            for index, words in zip(block, best, strict=True):
+            proposed = self._proposed([pairs[i] for i in block], draws)
+            for index, words in zip(block, proposed, strict=True):
                 tokens = list(pairs[index].tokens)
                 for (position, _), word in zip(pairs[index].masked, words, strict=True):
                     tokens[position] = word
                 result[index] = Pair(tuple(tokens), pairs[index].actions, ())
         return result
 
-    def _likeliest(self, pairs: Sequence[Pair]) -> list[list[int]]:
+    def _proposed(self, pairs: Sequence[Pair], draws: torch.Generator) -> list[list[int]]:
         ids = padded([pair.tokens for pair in pairs], self.codec.pad)  # [B, L]
         hidden = self.masked.transformer(ids, attention_mask=(ids != self.codec.pad).float(), use_mems=False)[0]
         rows = [i for i, pair in enumerate(pairs) for _ in pair.masked]
@@ -143,5 +151,9 @@ class Creator:
         for row, original in enumerate(originals):
             if original is not None:
                 logits[row, original] = float("-inf")
-        best = iter(logits.argmax(-1).tolist())
-        return [[next(best) for _ in pair.masked] for pair in pairs]
+        if self.noise.temperature:
+            # The largest logit plus Gumbel noise is a draw from the softmax.
+            uniform = torch.rand(logits.shape, generator=draws).clamp(1e-9, 1 - 1e-7)
+            logits = logits / self.noise.temperature - (-uniform.log()).log()
+        words = iter(logits.argmax(-1).tolist())
+        return [[next(words) for _ in pair.masked] for pair in pairs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import math
@@ -75,13 +76,14 @@ def train_models(config: ModelsConfig, out: Path, *, scratch: Path, seed: int = 
     creator = Creator(masked, codec, config.noise, frequencies(train, len(codec)))
     log.info("making synthetic pairs for the action classifier")
     generator = random.Random(seed)
-    # Pairs cost a pass of the masked model: no more of them than will be learned from.
-    needed = math.ceil(min(1.0, config.classifier_epochs) * len(corpus.train))
-    learned = synthetic_pairs(creator, corpus.train[:needed], codec, generator)
+    # Each pass damages the sentences anew; pairs cost a pass of the masked model: no more than will be learned from.
+    needed = math.ceil(config.classifier_epochs * len(corpus.train))
+    sentences = itertools.islice(itertools.cycle(corpus.train), needed)
+    learned = synthetic_pairs(creator, list(sentences), codec, generator)
     measured = synthetic_pairs(creator, corpus.held_out[:HELD_OUT_SENTENCES], codec, generator)
     classifier = earlier.classifier if earlier else new_network("classifier", config, codec, masked)
     pairs = Sentences(learned, measured, 2 * config.tokens_per_batch, seed)
-    fitted = pairs.fit(classifier, action_loss, max(1.0, config.classifier_epochs), config.rate, scratch / "classifier")
+    fitted = pairs.fit(classifier, action_loss, 1.0, config.rate, scratch / "classifier")
     card["classifier"] = {"steps": fitted.steps, **_precision_and_recall(classifier, measured)}
 
     models = LanguageModels(codec, forward, backward, masked, classifier)

@@ -29,12 +29,25 @@ class NoiseConfig(Section):
     )
     delete: float = Field(0.1, ge=0, le=1, description="Share of gaps that get a superfluous word (labelled delete).")
     replace: float = Field(0.12, ge=0, le=1, description="Share of words that are exchanged (labelled replace).")
-    random_words: float = Field(
-        0.5,
+    forms: float = Field(
+        0.3,
         ge=0,
         le=1,
-        description="Share of superfluous and exchanged words drawn from the vocabulary by frequency; "
-        "the masked model proposes the others.",
+        description="Share of exchanged words that become another form of the same word (plays for playing, are for "
+        "is), where there is one.",
+    )
+    random_words: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="Share of the other exchanged, and of superfluous, words drawn from the vocabulary by frequency; "
+        "the masked model proposes the rest.",
+    )
+    temperature: float = Field(
+        1.0,
+        ge=0,
+        description="Of the masked model's proposals; 0: its likeliest word, which often can not be told from the "
+        "real one.",
     )
 
 
@@ -100,6 +113,17 @@ class EditConfig(Section):
     surplus: float = Field(
         2.0, ge=1, description="Chains that run for each candidate wanted; equal and faulty sentences drop out."
     )
+    fewest: int = Field(
+        5,
+        ge=0,
+        description="Different faultless sentences wanted of each given one; more chains run until they are there.",
+    )
+    rounds: int = Field(4, ge=1, description="Times that chains run for one given sentence at most.")
+    heating: float = Field(
+        1.4,
+        ge=1,
+        description="From round to round temperatures are multiplied by this, and the probability to stop is divided.",
+    )
     grammar: bool = Field(
         True, description="Refuse sentences with an article, is/are or ending that a few rules of English find wrong."
     )
@@ -114,7 +138,7 @@ class RankConfig(Section):
         description="Video-text model: two-tower (trained on the given captions), or an X-CLIP by name or folder.",
     )
     fluent: float = Field(
-        0.5, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
+        0.3, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
     )
 
 

@@ -8,19 +8,21 @@ from fewcap.core.config.label import LabelConfig
 from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.pseudo.editor import Draft, Editor, Seed
 from fewcap.pseudo.grammar import agreement_error
-from fewcap.pseudo.judge import with_articles
+from fewcap.pseudo.judge import judge, with_articles
 from fewcap.pseudo.language import LanguageModels
 from fewcap.text.tagger import CaptionTagger
+from fewcap.text.tokenise import words
 
 
 class Edit:
-    """T candidates a sentence and a surplus, all chains at once."""
+    """T candidates a sentence and a surplus, all chains at once; sentences with too few go round again."""
 
     name = "edit"
     keeps_keywords = True
 
     def __init__(self, editor: Editor, candidates: int, *, seed: int) -> None:
         self.editor = editor
+        self.config = editor.config
         self.chains = round(candidates * editor.config.surplus)
         self.seed = seed
         self.tagger = CaptionTagger()
@@ -31,21 +33,29 @@ class Edit:
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
         """A sentence without keywords has no candidates: nothing would hold the new sentences to the video."""
-        seeds = (
-            Seed(source.keywords, source.key(self.seed, chain))
-            for source in sources
-            if source.keywords
-            for chain in range(self.chains)
-        )
-        drafts = self.editor.drafts(seeds)
-        for source in sources:
-            yield [self._candidate(next(drafts)) for _ in range(self.chains)] if source.keywords else []
+        found: list[list[Candidate]] = [[] for _ in sources]
+        waiting = [index for index, source in enumerate(sources) if source.keywords]
+        for number in range(self.config.rounds):
+            drafts = self.editor.drafts(seed for index in waiting for seed in self._seeds(sources[index], number))
+            for index in waiting:
+                found[index] += [self._candidate(next(drafts), sources[index]) for _ in range(self.chains)]
+            waiting = [index for index in waiting if self._sound(sources[index], found[index]) < self.config.fewest]
+        yield from found
 
-    def _candidate(self, draft: Draft) -> Candidate:
-        words = with_articles(draft.words)
+    def _seeds(self, source: Source, number: int) -> Iterator[Seed]:
+        """The chains of one round, hotter than those of the round before."""
+        for chain in range(number * self.chains, (number + 1) * self.chains):
+            yield Seed(source.keywords, source.key(self.seed, chain), self.config.heating**number)
+
+    def _sound(self, source: Source, candidates: Sequence[Candidate]) -> int:
+        verdicts = judge([(source, candidates)], self.config, self.tagger, keeps_keywords=True)
+        return sum(not verdict.why for verdict in verdicts)
+
+    def _candidate(self, draft: Draft, source: Source) -> Candidate:
+        sentence = with_articles(draft.words)
         problem = None
         if not draft.finished:
-            problem = f"wanted more than {self.editor.config.steps} edits"
-        elif self.editor.config.grammar and (error := agreement_error(words, self.tagger)):
+            problem = f"wanted more than {self.config.steps} edits"
+        elif self.config.grammar and (error := agreement_error(sentence, self.tagger, words(source.text))):
             problem = f"grammar: {error}"
-        return Candidate(words, draft.edits, draft.lm_score, problem)
+        return Candidate(sentence, draft.edits, draft.lm_score, problem)
