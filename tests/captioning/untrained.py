@@ -19,7 +19,7 @@ from fewcap.core.store import Stage, Workspace, run_stage
 from fewcap.features.backbones import build
 from fewcap.features.store import KindInfo
 from fewcap.pseudo.videotext import Tower
-from fewcap.text.vocabulary import Vocabulary
+from fewcap.text.vocabulary import EOS, Vocabulary
 
 SENTENCES = ("a man is singing", "a woman is cooking rice", "two dogs are running in the park", "a car drives fast")
 
@@ -32,11 +32,13 @@ def write_model(folder: Path, *, doubtful_below: float | None = None) -> Path:
     config = TrainConfig(model=ModelConfig(width=32, heads=4, frames=4, objects=4, max_words=8))
     dims = {kind: info.dim for kind, info in kinds.items()}
     torch.manual_seed(0)
+    model = CaptionModel(config.model, Dims(dims, len(vocabulary), 384, config.keywords.count)).eval()
+    model.classifier.bias.data[EOS] = -1.0  # every caption has words
     random = np.random.default_rng(0)
     embeddings = random.standard_normal((len(SENTENCES), 384)).astype(np.float32)
     pooled = sum(dims.values())
     trained = TrainedCaptioner(
-        CaptionModel(config.model, Dims(dims, len(vocabulary), 384, config.keywords.count)).eval(),
+        model,
         config,
         vocabulary,
         SentenceBank.build(SENTENCES, [f"v{i}" for i in range(len(SENTENCES))], embeddings),

@@ -203,7 +203,7 @@ def _part(place: Path) -> Path:
 def short_names(videos: Sequence[Path]) -> dict[Path, str]:
     """A file name for each video: its own without the suffix, and as much more of its path as it takes to differ."""
     names = {video: video.stem for video in videos}
-    for parts in range(1, max((len(video.parts) for video in videos), default=1) + 1):
+    for parts in range(1, max((len(video.parts) for video in videos), default=1) + 2):
         owners: dict[str, list[Path]] = defaultdict(list)
         for video, name in names.items():
             owners[name.casefold()].append(video)
