@@ -30,8 +30,11 @@ def main() -> None:
     limit_memory(config.memory_limit)
 
     def say(message: dict[str, object], content: bytes = b"") -> None:
-        answers.write(json.dumps(message).encode() + b"\n" + content)
-        answers.flush()
+        try:
+            answers.write(json.dumps(message).encode() + b"\n" + content)
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(1)  # whoever wanted the answer is gone
 
     say({"ready": True})
     for line in sys.stdin:
