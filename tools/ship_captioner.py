@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fewcap.captioning.folder import METRICS, TrainedCaptioner
+from fewcap.captioning.captioner import Captioner
+from fewcap.captioning.confidence import of_project
+from fewcap.captioning.folder import METRICS
 from fewcap.captioning.shipped import ASSET
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
 
@@ -14,11 +17,16 @@ ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
 
 
 def main() -> None:
-    model = Path(sys.argv[1]) / "model"
+    project = Path(sys.argv[1])
+    model = project / "model"
     trained = Manifest.read(model)
 
     def build(workspace: Workspace) -> dict[str, Any]:
-        TrainedCaptioner.load(model).save(workspace, compact=True)
+        captioner = Captioner.load(model)
+        doubt = captioner.trained.doubtful_below
+        if doubt is None:  # a model of before captions were marked
+            doubt = of_project(captioner, project / "data", project / "features")
+        replace(captioner.trained, doubtful_below=doubt).save(workspace, compact=True)
         workspace.write_jsonl(METRICS, read_jsonl(model / METRICS))
         return trained.counts
 
