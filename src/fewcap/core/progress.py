@@ -55,8 +55,10 @@ class Bar:
         note = f", {self.note}" if self.note else ""
         if not self.total:
             return f"{self.what}: {self.done}{unit}, {clock(elapsed)} so far{note}"
-        left = elapsed / max(self.done, 1) * max(self.total - self.done, 0)
-        return f"{self.what}: {self.done}/{self.total}{unit}, {clock(elapsed)} so far, {clock(left)} left{note}"
+        so_far = f"{self.what}: {self.done}/{self.total}{unit}, {clock(elapsed)} so far"
+        if not self.done:
+            return so_far + note
+        return f"{so_far}, {clock(elapsed / self.done * max(self.total - self.done, 0))} left{note}"
 
     def _draw(self) -> None:
         if self._display is None:
