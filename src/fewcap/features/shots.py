@@ -9,7 +9,7 @@ seconds to minutes, and a change is found at the keyframe after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,8 +23,9 @@ SHORTEST, LONGEST = 2.0, 30.0  # seconds of a piece
 
 _VIEW = View(32, 24)
 _CELLS = 8  # the layout is compared in 8×8 cells
+_LAYOUT = _CELLS * _CELLS * 3  # numbers of a print that tell it
 _RATE = 8.0  # pictures a second
-_MOST_PIXELS = 1.5e10  # decoded for this; about half a minute of one core
+_MOST_PIXELS = 3e10  # decoded for this; about half a minute of one core
 _SPENT = 0.5  # of the time limit; what has not been seen by then is cut evenly
 _NEIGHBOURS = 8  # pictures to each side that tell how much is moving
 _LEAST = 0.10  # difference of a change, of at most 1
@@ -48,7 +49,7 @@ def cut(source: Source) -> Pieces:
         return Pieces(pieces(seconds, {}), True)
     keyframes_only = source.pixels > _MOST_PIXELS
     seen = _look(source, keyframes_only)
-    changes = shot_changes(seen.pictures, keyframes_only)
+    changes = shot_changes(np.array(seen.prints), keyframes_only)
     if seen.complete and seen.times:  # a header may promise more than the file holds
         gaps = np.diff([0.0, *seen.times])
         seconds = min(seconds, max(seen.times[-1] + 2 * float(gaps.max()) + 1, SHORTEST))
@@ -72,18 +73,16 @@ def pieces(seconds: float, changes: dict[float, float]) -> tuple[tuple[float, fl
     return tuple(spans)
 
 
-def shot_changes(pictures: Sequence[np.ndarray], keyframes_only: bool = False) -> dict[int, float]:
-    """Numbers of the pictures [H, W, 3] that begin a shot, each with its strength from 0 to 1."""
-    if len(pictures) < 2:
+def shot_changes(prints: np.ndarray, keyframes_only: bool = False) -> dict[int, float]:
+    """Numbers of the pictures that begin a shot, each with its strength from 0 to 1; prints [n, d] of the pictures."""
+    if len(prints) < 2:
         return {}
-    layouts = np.stack([_layout(picture) for picture in pictures])
-    colours = np.stack([np.sort(picture.reshape(-1, 3), axis=0)[::8] for picture in pictures]).astype(np.float32)
 
     def difference(step: int) -> np.ndarray:
         """[n]: of each picture to the one ``step`` before it; to the first one where there is none."""
-        before = np.maximum(np.arange(len(pictures)) - step, 0)
-        parts = [np.abs(x - x[before]).reshape(len(x), -1).mean(1) for x in (layouts, colours)]
-        return sum(parts) / 2 / 255
+        before = np.maximum(np.arange(len(prints)) - step, 0)
+        apart = np.abs(prints.astype(np.int16) - prints[before])
+        return (apart[:, :_LAYOUT].mean(1) + apart[:, _LAYOUT:].mean(1)) / 2 / 255
 
     one, two = difference(1), difference(2)
     after = np.append(two[1:], one[-1])  # of the picture after each one to the picture before it
@@ -103,13 +102,13 @@ def shot_changes(pictures: Sequence[np.ndarray], keyframes_only: bool = False) -
 @dataclass
 class _Seen:
     times: list[float]
-    pictures: list[np.ndarray]  # [24, 32, 3] each
+    prints: list[np.ndarray]
     keyframes: list[float]
     complete: bool
 
 
 def _look(source: Stream, keyframes_only: bool) -> _Seen:
-    """Small pictures of the video, at most ``_RATE`` a second: 18 kilobytes a second of video."""
+    """Prints of at most ``_RATE`` pictures a second: 14 megabytes an hour."""
     seen = _Seen([], [], [], False)
     resizer = Resizer(_VIEW)
     for at, frame in _until_late(source, keyframes_only):
@@ -117,7 +116,7 @@ def _look(source: Stream, keyframes_only: bool) -> _Seen:
             seen.keyframes.append(at)
         if not seen.times or at - seen.times[-1] >= 1 / _RATE - 1e-3:
             seen.times.append(at)
-            seen.pictures.append(resizer.array(Picture.of_frame(frame)))
+            seen.prints.append(_print(resizer.array(Picture.of_frame(frame))))
     seen.complete = source.watch.spent <= _SPENT
     return seen
 
@@ -129,7 +128,9 @@ def _until_late(source: Stream, keyframes_only: bool) -> Iterator[tuple[float, A
         yield at - source.timeline.start, frame
 
 
-def _layout(picture: np.ndarray) -> np.ndarray:
-    """[H, W, 3] → means of cells [8, 8, 3]: noise and small movement vanish."""
+def _print(picture: np.ndarray) -> np.ndarray:
+    """[H, W, 3] → bytes [d]: means of cells, in which noise and small movement vanish, and each colour's spread."""
     height, width, _ = picture.shape
-    return picture.reshape(_CELLS, height // _CELLS, _CELLS, width // _CELLS, 3).astype(np.float32).mean((1, 3))
+    cells = picture.reshape(_CELLS, height // _CELLS, _CELLS, width // _CELLS, 3).mean((1, 3))
+    colours = np.sort(picture.reshape(-1, 3), axis=0)[::8]
+    return np.concatenate([cells.round().astype(np.uint8).ravel(), colours.ravel()])
