@@ -40,6 +40,7 @@ def caption_files(
     *,
     cut_above: float | None = WHOLE_SECONDS,
     begun: Mapping[Path, int] | None = None,
+    show_progress: bool = True,
 ) -> Iterator[FileCaption]:
     """Captions files in their order, each as soon as it can be said. A bad file is an answer too.
 
@@ -53,7 +54,10 @@ def caption_files(
     ready: dict[tuple[int, int], FileCaption] = {}  # what waits for an answer before it
     video, number = 0, None
     # One thread: the workers have the other cores.
-    with progress("caption", len(paths), "captions") as bar, torch_threads(captioner.config.threads or 1):
+    with (
+        progress("caption", len(paths), "captions", visible=show_progress) as bar,
+        torch_threads(captioner.config.threads or 1),
+    ):
         for seen in looks:
             features = [(s.features, s.facts.get("sight")) for _, s in seen if s.features is not None]
             captions = iter(captioner.caption_seen(features))

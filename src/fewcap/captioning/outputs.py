@@ -29,6 +29,8 @@ _ROWS: dict[str, type[Rows]] = {"text": TextRows, "jsonl": JsonRows, "csv": CsvR
 class Output(Protocol):
     """Where captions go."""
 
+    on_screen: bool  # whoever waits sees them come
+
     def begun(self, video: Path) -> int | None:
         """How many pieces of a video it holds from an earlier run; None: the whole video."""
         ...
@@ -68,7 +70,9 @@ def caption_to(
     if written.held:
         tell(f"{written.held} of {len(videos)} videos are in the output already and stay as they are.")
     if waiting:
-        for answer in caption_files(list(waiting), load(), cut_above=cut_above, begun=waiting):
+        for answer in caption_files(
+            list(waiting), load(), cut_above=cut_above, begun=waiting, show_progress=not output.on_screen
+        ):
             output.write(answer)
             if answer.error is not None:
                 failed.add(answer.video)
@@ -117,6 +121,7 @@ class Stream:
     def __init__(self, rows: Rows | Subtitles, stream: BinaryIO) -> None:
         self._rows, self._stream = rows, stream
         self._head = rows.head()
+        self.on_screen = stream.isatty()
 
     def begun(self, video: Path) -> int | None:
         return 0
@@ -132,6 +137,8 @@ class Stream:
 
 class RowFile:
     """A file of rows; one that is there is gone on with."""
+
+    on_screen = False
 
     def __init__(self, rows: Rows, path: Path) -> None:
         self._rows, self._path = rows, path
@@ -164,6 +171,8 @@ class RowFile:
 
 class SubtitleFiles:
     """A file a video. It has a name of its own until the video is done."""
+
+    on_screen = False
 
     def __init__(self, subtitles: Subtitles, places: dict[Path, Path]) -> None:
         self._subtitles, self._places = subtitles, places

@@ -25,11 +25,11 @@ LINE_SECONDS = 10.0
 class Bar:
     """Counts finished items and shows them when the work takes longer than two seconds."""
 
-    def __init__(self, what: str, total: int | None, unit: str = "") -> None:
+    def __init__(self, what: str, total: int | None, unit: str = "", *, visible: bool = True) -> None:
         self.what, self.total, self.unit = what, total, unit
         self.done, self.note = 0, ""
         self._started = self._shown = time.monotonic()
-        self._visible = log.isEnabledFor(logging.INFO)
+        self._visible = visible and log.isEnabledFor(logging.INFO)
         self._display: Progress | None = None
         self._task: TaskID | None = None
 
@@ -91,9 +91,9 @@ class Bar:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
+def progress(what: str, total: int | None = None, unit: str = "", *, visible: bool = True) -> Iterator[Bar]:
     """A bar to advance by hand."""
-    bar = Bar(what, total, unit)
+    bar = Bar(what, total, unit, visible=visible)
     try:
         yield bar
     finally:
