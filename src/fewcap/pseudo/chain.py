@@ -25,6 +25,7 @@ class Chain:
     heat: float = 1.0
     edits: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
+    doubt: tuple[float, str] = (0.0, "")  # the word that the classifier would change soonest once finished
 
     @classmethod
     def of_keywords(cls, keywords: Sequence[str], codec: Codec, key: str, heat: float = 1.0) -> Chain:

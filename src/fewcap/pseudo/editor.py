@@ -41,6 +41,7 @@ class Draft:
     words: tuple[str, ...]
     edits: tuple[dict[str, Any], ...]
     finished: bool  # the classifier wanted nothing but copies
+    doubt: tuple[float, str]  # probability that a word is wrong, keywords too, and the likeliest such word
     lm_score: float  # mean log probability of a token, forward and backward
 
 
@@ -62,7 +63,7 @@ class Editor:
             chains = self.edited(group)
             scores = fluency(self.models.forward, self.models.backward, [tuple(chain.ids) for chain in chains])
             for chain, score in zip(chains, scores, strict=True):
-                yield Draft(tuple(chain.words), tuple(chain.edits), chain.finished, score)
+                yield Draft(tuple(chain.words), tuple(chain.edits), chain.finished, chain.doubt, score)
 
     def edited(self, seeds: Sequence[Seed]) -> list[Chain]:
         """Chains of all seeds, run side by side to their ends."""
@@ -81,6 +82,7 @@ class Editor:
             allowed = allowed_edits(chain.locked, chain.starts, len(chain.words) < self.config.longest)
             if not allowed.any() or not wants_edit(probs, allowed, self._stop(chain)):
                 chain.finished = True
+                chain.doubt = self._doubt(chain, probs)
                 continue
             draws = tuple(chain.generator.random(2)) if self.config.sampling else None
             action, position = choose_edit(probs, allowed, self.config.action_temperature * chain.heat, draws)
@@ -98,6 +100,12 @@ class Editor:
     def _stop(self, chain: Chain) -> float:
         """Bare keywords are no sentence: the first edit is made however little the classifier wants it."""
         return self.config.stop / chain.heat if self.config.guidance and chain.edits else 0.0
+
+    def _doubt(self, chain: Chain, probs: np.ndarray) -> tuple[float, str]:
+        if not self.config.guidance:
+            return 0.0, ""
+        wrong = probs[1:-1, [REPLACE, DELETE]].max(1)  # [words]
+        return float(wrong.max()), chain.texts[1 + int(wrong.argmax())]
 
     def _action_probs(self, chains: Sequence[Chain]) -> list[np.ndarray]:
         """[L, 4] for each chain."""

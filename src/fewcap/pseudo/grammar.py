@@ -33,8 +33,10 @@ _PAST = _PARTICIPLES | {
     "slept", "wept", "dealt", "felt", "lent", "meant", "spent", "crept", "leapt", "knelt", "dreamt",
 }
 # fmt: on
+_ONE = {"someone", "somebody", "everyone", "anyone", "he", "she"}
 _LINKS = {"and", "while", "that", "who", "which", "as", "when", "because", "but", "what", "how", "there"}
-_DANGLING = {"a", "an", "the", "his", "their", "its", "my", "your", "our", "this", "these", "some", "every"}
+_POSSESSIVES = {"his", "their", "its", "my", "your", "our"}
+_DANGLING = _POSSESSIVES | {"a", "an", "the", "this", "these", "some", "every"}
 
 
 def agreement_error(sentence: Sequence[str], tagger: CaptionTagger, given: Sequence[str] = ()) -> str:
@@ -55,7 +57,9 @@ def _errors(sentence: Sequence[str], tagger: CaptionTagger) -> Iterator[str]:
 
 
 def _article(words: Sequence[str], tags: Sequence[str], index: int) -> str:
-    """An article needs a noun behind it, "a" one in the singular."""
+    """An article needs a noun behind it, "a" one in the singular, and there is one article at a time."""
+    if words[index] in _POSSESSIVES | {"some"} and set(words[index + 1 : index + 2]) & {"a", "an", "the", "some"}:
+        return f"{words[index]} {words[index + 1]}"
     if words[index] not in _SINGULAR_ARTICLES | {"the"} or index + 1 == len(words):
         return ""
     run = index + 1
@@ -64,8 +68,10 @@ def _article(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     nouns = [i for i in range(index + 1, run) if tags[i] == "N"]
     if tags[index + 1] in "DPTX" and words[index + 1] not in ("few", "lot", "little"):
         return f"{words[index]} {words[index + 1]}"
+    if tags[index + 1] == "V" and not _is_participle(words[index + 1]):
+        return f"{words[index]} {words[index + 1]}"
     if not nouns:
-        return ""
+        return f"{words[index]} without a noun" if run > index + 1 else ""
     head = nouns[0]
     while head + 1 < run and tags[head + 1] == "N":
         head += 1
@@ -87,18 +93,24 @@ def _auxiliary(words: Sequence[str], tags: Sequence[str], index: int) -> str:
         return f"{words[index]} {following}"
     if tag != "V" or following.endswith("ing"):
         return ""
-    if not following.endswith(("ed", "en", "wn")) and following not in _PARTICIPLES:
+    if not _is_participle(following):
         return f"{words[index]} {following}"
-    return f"{words[index]} {following} {words[index + 2]}" if behind in ("D", "N", "C") else ""
+    if behind in ("D", "N", "C") or (behind and (words[index + 2] == "to" or words[index + 2].endswith("ing"))):
+        return f"{words[index]} {following} {words[index + 2]}"
+    return ""
 
 
 def _verb(words: Sequence[str], tags: Sequence[str], index: int) -> str:
-    """One who does something "does" it: "a man examine" is wrong."""
-    if index < 2 or tags[index] != "V" or tags[index - 1] != "N" or is_plural(words[index - 1]):
+    """One who does something "does" it: "a man examine" is wrong; so are "to tried" and "trying plays"."""
+    if index < 1 or tags[index] != "V":
         return ""
-    opening = all(tag in "DJN" for tag in tags[:index]) and words[0] in _SINGULAR_ARTICLES | {"the"}
-    verb = words[index]
-    if opening and not verb.endswith(("s", "ing", "ed", "en")) and verb not in _PAST:
+    verb, before = words[index], words[index - 1]
+    if verb.endswith(("s", "ed")) and (before == "to" or (tags[index - 1] == "V" and before.endswith("ing"))):
+        return f"{before} {verb}"
+    if before not in _ONE and (tags[index - 1] != "N" or is_plural(before)):
+        return ""
+    opening = words[0] in _SINGULAR_ARTICLES | {"the"} and all(tag in "DJN" for tag in tags[:index])
+    if (opening or before in _ONE) and not verb.endswith(("s", "ing", "ed", "en")) and verb not in _PAST:
         return f"{words[index - 1]} {verb}"
     return ""
 
@@ -117,6 +129,10 @@ def _subject(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     if words[index] in _ARE and not many and not any(is_plural(word) for word in before):
         return f"{subject} {words[index]}"
     return ""
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith(("ing", "ed", "en", "wn")) or word in _PARTICIPLES
 
 
 def is_plural(word: str) -> bool:

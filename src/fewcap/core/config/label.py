@@ -105,7 +105,13 @@ class EditConfig(Section):
     action_temperature: float = Field(1.0, gt=0, description="Of drawn actions and positions.")
     top_words: int = Field(40, ge=1, description="A word is drawn from this many of the likeliest ones.")
     stop: float = Field(
-        0.5, gt=0, le=1, description="A chain ends when no edit has at least this probability by the classifier."
+        0.4, gt=0, le=1, description="A chain ends when no edit has at least this probability by the classifier."
+    )
+    doubt: float = Field(
+        0.45,
+        gt=0,
+        description="Refuse a finished sentence when the classifier would replace or delete one of its words, keywords "
+        "included, with at least this probability.",
     )
     steps: int = Field(18, ge=1, description="A chain that wants more edits than this is given up.")
     longest: int = Field(16, ge=2, description="Most words of an invented sentence.")
@@ -122,7 +128,8 @@ class EditConfig(Section):
     heating: float = Field(
         1.4,
         ge=1,
-        description="From round to round temperatures are multiplied by this, and the probability to stop is divided.",
+        description="From round to round temperatures and the doubt allowed are multiplied by this, and the "
+        "probability to stop is divided.",
     )
     grammar: bool = Field(
         True, description="Refuse sentences with an article, is/are or ending that a few rules of English find wrong."

@@ -36,26 +36,30 @@ class Edit:
         found: list[list[Candidate]] = [[] for _ in sources]
         waiting = [index for index, source in enumerate(sources) if source.keywords]
         for number in range(self.config.rounds):
-            drafts = self.editor.drafts(seed for index in waiting for seed in self._seeds(sources[index], number))
+            heat = self.config.heating**number
+            chains = range(number * self.chains, (number + 1) * self.chains)
+            drafts = self.editor.drafts(
+                Seed(sources[index].keywords, sources[index].key(self.seed, chain), heat)
+                for index in waiting
+                for chain in chains
+            )
             for index in waiting:
-                found[index] += [self._candidate(next(drafts), sources[index]) for _ in range(self.chains)]
+                found[index] += [self._candidate(next(drafts), sources[index], heat) for _ in chains]
             waiting = [index for index in waiting if self._sound(sources[index], found[index]) < self.config.fewest]
         yield from found
-
-    def _seeds(self, source: Source, number: int) -> Iterator[Seed]:
-        """The chains of one round, hotter than those of the round before."""
-        for chain in range(number * self.chains, (number + 1) * self.chains):
-            yield Seed(source.keywords, source.key(self.seed, chain), self.config.heating**number)
 
     def _sound(self, source: Source, candidates: Sequence[Candidate]) -> int:
         verdicts = judge([(source, candidates)], self.config, self.tagger, keeps_keywords=True)
         return sum(not verdict.why for verdict in verdicts)
 
-    def _candidate(self, draft: Draft, source: Source) -> Candidate:
+    def _candidate(self, draft: Draft, source: Source, heat: float) -> Candidate:
         sentence = with_articles(draft.words)
         problem = None
+        probability, word = draft.doubt
         if not draft.finished:
             problem = f"wanted more than {self.config.steps} edits"
+        elif probability >= self.config.doubt * heat:
+            problem = f"doubtful: {word}"
         elif self.config.grammar and (error := agreement_error(sentence, self.tagger, words(source.text))):
             problem = f"grammar: {error}"
         return Candidate(sentence, draft.edits, draft.lm_score, problem)
