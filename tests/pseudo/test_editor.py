@@ -105,3 +105,12 @@ def test_a_hot_chain_goes_on_for_longer(tiny: LanguageModels) -> None:
         edits[heat] = [len(draft.edits) for draft in Editor(tiny, config, 100).drafts(seeds)]
         assert min(edits[heat]) >= 1
     assert sum(edits[3.0]) > sum(edits[1.0])
+
+
+@pytest.mark.parametrize(("doubt", "refused"), [(1e-9, True), (1.1, False)])
+def test_sentences_that_the_classifier_doubts_are_refused(tiny: LanguageModels, doubt: float, refused: bool) -> None:
+    config = EditConfig(stop=0.6, steps=10, longest=9, rounds=1, grammar=False, doubt=doubt)
+    found = [c.problem for group in Edit(Editor(tiny, config, 100), 5, seed=0).candidates(SOURCES) for c in group]
+    finished = [problem or "" for problem in found if not (problem or "").startswith("wanted")]
+    assert finished
+    assert all(problem.startswith("doubtful") == refused for problem in finished)
