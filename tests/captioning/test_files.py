@@ -231,11 +231,18 @@ MISTAKES = [
     (["film.mp4", "--format", "docx"], "docx"),
     (["*.avi"], "'*.avi' matches no file"),
     (["empty"], "holds no videos"),
+    (["-"], "names no video"),
+    (["a" * 300], "File name too long"),
+    (["film.mp4", "--out", "poem/captions.txt"], "a file stands where a folder is needed"),
+    (["film.mp4", "--out", "poem/captions", "--format", "vtt"], "a file stands where a folder is needed"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "named"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
-def test_a_mistake_is_a_sentence(run: Run, tmp_path: Path, arguments: list[str], named: str) -> None:
+@pytest.mark.parametrize(("arguments", "named"), MISTAKES, ids=[" ".join(arguments)[:60] for arguments, _ in MISTAKES])
+def test_a_mistake_is_a_sentence(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], named: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", iter([]))
     (tmp_path / "poem").write_text("The fog comes\non little cat feet.\n")
     (tmp_path / "empty").mkdir()
     code, out, err = run(*arguments)

@@ -80,8 +80,12 @@ def find_videos(videos: Sequence[str], listed: Iterable[str] = ()) -> list[Path]
     """Files as named, videos of folders in order of their names, and what patterns match; each once."""
     found: dict[Path, None] = {}
     for name in videos:
-        for path in _expand(name, listed):
-            found.setdefault(path)
+        try:
+            found |= dict.fromkeys(_expand(name, listed))
+        except OSError as error:  # a name that is too long, a folder that may not be read
+            raise FewcapError(f"'{name[:200]}': {error.strerror}.") from None
+    if not found:
+        raise FewcapError("the list on the standard input names no video.")
     return list(found)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, get_args
@@ -143,8 +144,8 @@ class RowFile:
     def __init__(self, rows: Rows, path: Path) -> None:
         self._rows, self._path = rows, path
         self._held: dict[str, list[Held]] = defaultdict(list)
-        with readable_os_errors(path):
-            content = path.read_bytes() if path.exists() else b""
+        with _reachable(path):
+            content = path.read_bytes() if path.is_file() else b""
             whole = content[: content.rfind(b"\n") + 1]  # a kill may have cut the last row
             for held in rows.read(whole.decode("utf-8", "replace"), path):
                 self._held[held.video].append(held)
@@ -165,7 +166,7 @@ class RowFile:
         return any(held.failed for held in self._held.get(self._rows.name(video), ()))
 
     def write(self, answer: FileCaption) -> None:
-        with readable_os_errors(self._path):
+        with _reachable(self._path):
             self._file.write(self._rows.record(answer).encode("utf-8", "backslashreplace"))
 
 
@@ -176,6 +177,9 @@ class SubtitleFiles:
 
     def __init__(self, subtitles: Subtitles, places: dict[Path, Path]) -> None:
         self._subtitles, self._places = subtitles, places
+        for folder in {place.parent for place in places.values()}:  # before any work
+            with _reachable(folder):
+                folder.mkdir(parents=True, exist_ok=True)
 
     def begun(self, video: Path) -> int | None:
         place = self._places[video]
@@ -184,7 +188,7 @@ class SubtitleFiles:
         part = _part(place)
         if not part.exists():
             return 0
-        with readable_os_errors(part):
+        with _reachable(part):
             kept, last = self._subtitles.without_last(part.read_text(encoding="utf-8", errors="replace"))
             part.write_text(kept, encoding="utf-8")
         return last
@@ -195,14 +199,23 @@ class SubtitleFiles:
     def write(self, answer: FileCaption) -> None:
         place = self._places[answer.video]
         part = _part(place)
-        with readable_os_errors(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
+        with _reachable(place):
             if text := self._subtitles.record(answer):
                 head = "" if part.exists() else self._subtitles.head()
                 with open(part, "ab", buffering=0) as file:
                     file.write((head + text).encode("utf-8", "backslashreplace"))
             if answer.last and part.exists():
                 part.replace(place)
+
+
+@contextmanager
+def _reachable(path: Path) -> Iterator[None]:
+    """A place that can not be written to is a sentence."""
+    try:
+        with readable_os_errors(path):
+            yield
+    except OSError as error:
+        raise UsageError(f"--out {path}: can not be written ({error.strerror}); name another place.") from None
 
 
 def _part(place: Path) -> Path:
