@@ -78,6 +78,7 @@ ODD = {
     "letter.mp4": (None, "not a video that can be read"),
     "letter.jpg": (None, "no frame of it can be decoded"),
     "sound.mp4": (None, "has no video stream"),
+    "pipe.mp4": (None, "neither a file nor a folder"),
     "cut off.mp4": (None, "not a video that can be read"),
 }
 
@@ -85,9 +86,10 @@ ODD = {
 @pytest.mark.slow
 def test_every_odd_file_gets_a_fitting_answer(run: Run, tmp_path: Path) -> None:
     odd = write_odd_files(tmp_path / "odd")
+    os.mkfifo(odd / "pipe.mp4")
     code, out, err = run(*(str(path) for path in sorted(odd.iterdir())), "nowhere.mp4", "--format", "jsonl")
     assert code == 1
-    assert "6 of 14 videos could not be captioned" in err
+    assert "7 of 15 videos could not be captioned" in err
     rows = [json.loads(line) for line in out.splitlines()]
     answers = {Path(row["video"]).name: row for row in rows}
     for name, (caption, error) in ODD.items():

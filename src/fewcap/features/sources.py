@@ -72,12 +72,14 @@ Source: TypeAlias = "Pictures | Stream"
 
 def open_source(path: Path, config: FeaturesConfig) -> Source:
     """A video, a folder of images or an image; to be closed by whoever opened it."""
-    if path.is_dir() or stills.is_picture(path):
+    if path.is_dir():
         return Pictures(path, config)
-    if path.exists():
+    if path.is_file():
         if path.stat().st_size == 0:
             raise FewcapError(f"{path}: the file is empty; replace it.")
-        return Stream(path, config)
+        return Pictures(path, config) if stills.is_picture(path) else Stream(path, config)
+    if path.exists():  # a pipe would be waited for without end
+        raise FewcapError(f"{path}: is neither a file nor a folder; save the video to a file first.")
     raise FewcapError(f"{path}: there is no such video file; correct its path in the data.")
 
 
