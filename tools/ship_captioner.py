@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fewcap.captioning.captioner import Captioner
-from fewcap.captioning.confidence import of_project
-from fewcap.captioning.folder import METRICS
+from fewcap.captioning.confidence import limits_of_project
+from fewcap.captioning.folder import METRICS, Limits
 from fewcap.captioning.shipped import ASSET
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
 
@@ -23,10 +23,10 @@ def main() -> None:
 
     def build(workspace: Workspace) -> dict[str, Any]:
         captioner = Captioner.load(model)
-        doubt = captioner.trained.doubtful_below
-        if doubt is None:  # a model of before captions were marked
-            doubt = of_project(captioner, project / "data", project / "features")
-        replace(captioner.trained, doubtful_below=doubt).save(workspace, compact=True)
+        limits = captioner.trained.limits
+        if limits == Limits():  # a model of before captions were marked
+            limits = limits_of_project(captioner, project / "data", project / "features")
+        replace(captioner.trained, limits=limits).save(workspace, compact=True)
         workspace.write_jsonl(METRICS, read_jsonl(model / METRICS))
         return trained.counts
 

@@ -18,6 +18,7 @@ import pytest
 from untrained import scene, write_film, write_model, write_odd_files, write_video
 
 from fewcap.captioning.captioner import Captioner
+from fewcap.captioning.folder import Limits
 from fewcap.captioning.outputs import short_names
 from fewcap.cli import main
 
@@ -113,11 +114,13 @@ def test_a_blank_video_in_python(model: Path, tmp_path: Path) -> None:
     assert (caption.text, caption.score, caption.doubt) == ("a white screen", None, "the picture is blank")
 
 
-def test_a_score_below_the_models_limit_is_marked(tmp_path: Path, run: Run) -> None:
+def test_what_is_beyond_the_limits_of_the_model_is_marked(tmp_path: Path, run: Run) -> None:
     film = write_film(tmp_path / "film.mp4", 1)
     assert "low confidence" not in run("film.mp4")[1]
-    doubting = Captioner.load(write_model(tmp_path / "model", doubtful_below=-0.01))
+    doubting = Captioner.load(write_model(tmp_path / "doubting", limits=Limits(score=-0.01)))
     assert doubting.caption(film).doubt == "no caption fits well"
+    timid = Captioner.load(write_model(tmp_path / "timid", limits=Limits(distance=0.1)))
+    assert timid.caption(film).doubt == "it is unlike the videos that the model knows"
 
 
 def test_long_videos_are_cut_at_shot_changes(run: Run, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
-from fewcap.captioning.folder import TrainedCaptioner
+from fewcap.captioning.folder import Limits, TrainedCaptioner
 from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.retrieval import SentenceBank
 from fewcap.core.config.features import FeaturesConfig
@@ -24,7 +24,7 @@ from fewcap.text.vocabulary import EOS, Vocabulary
 SENTENCES = ("a man is singing", "a woman is cooking rice", "two dogs are running in the park", "a car drives fast")
 
 
-def write_model(folder: Path, *, doubtful_below: float | None = None) -> Path:
+def write_model(folder: Path, *, limits: Limits | None = None) -> Path:
     """A captioner with random weights over fewcap's default features."""
     features = FeaturesConfig(min_frames=4, max_frames=6, max_clips=4)
     kinds = {kind: KindInfo(c.name, c.dim, c.hash) for kind, c in build(features).cards.items()}
@@ -45,7 +45,7 @@ def write_model(folder: Path, *, doubtful_below: float | None = None) -> Path:
         Tower(np.zeros(pooled, np.float32), random.standard_normal((pooled, 384)).astype(np.float32), np.zeros(384)),
         kinds,
         features.content(),
-        doubtful_below,
+        limits or Limits(),
     )
 
     def save(workspace: Workspace) -> dict[str, int]:

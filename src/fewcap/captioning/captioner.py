@@ -77,6 +77,7 @@ NOTHING_TO_SEE: dict[Sight, tuple[str, str]] = {
     "noise": ("a noisy screen", "the picture is noise"),
 }
 UNLIKELY = "no caption fits well"
+STRANGE = "it is unlike the videos that the model knows"
 
 
 class Captioner:
@@ -175,14 +176,19 @@ class Captioner:
         generated = generate(
             self.model, batch.to(self.device), given.to(self.device), self.config, consensus=self._consensus
         )
-        return [self._finished(found, own) for found, own in zip(generated, keywords, strict=True)]
+        distances = self.distances(features).tolist()
+        return [self._finished(*parts) for parts in zip(generated, keywords, distances, strict=True)]
+
+    def distances(self, features: Sequence[VideoFeatures]) -> np.ndarray:
+        """How far videos lie from the centre of those that the model was trained on."""
+        return np.linalg.norm(pooled(features, self._dims) - self.trained.tower.centre, axis=1)
 
     def _anchors(self, features: Sequence[VideoFeatures], videotext: VideoTextModel | None) -> np.ndarray:
         if videotext is not None:
             return videotext.embed_videos(features)
         return self.trained.tower.videos(pooled(features, self._dims))
 
-    def _finished(self, found: Generated, keywords: Sequence[Keyword]) -> Caption:
+    def _finished(self, found: Generated, keywords: Sequence[Keyword], distance: float) -> Caption:
         vocabulary = self.trained.vocabulary
         alternatives = tuple(
             Alternative(" ".join(vocabulary.decode(h.words)), round(h.score, 6)) for h in found.hypotheses
@@ -190,8 +196,12 @@ class Captioner:
         caption = vocabulary.decode(found.hypotheses[0].words)
         known = tuple(keyword for keyword in keywords if keyword.word in vocabulary)
         shares = tuple(WordShare(w, round(s, 4)) for w, s in zip(caption, found.video_share, strict=True))
-        best, limit = alternatives[0], self.trained.doubtful_below
-        doubt = UNLIKELY if limit is not None and best.score < limit else None
+        best, limits = alternatives[0], self.trained.limits
+        doubt = None
+        if limits.distance is not None and distance > limits.distance:
+            doubt = STRANGE
+        elif limits.score is not None and best.score < limits.score:
+            doubt = UNLIKELY
         return Caption(best.text, best.score, known, shares, alternatives, doubt)
 
     def _seen(self, video: Video) -> tuple[VideoFeatures, Sight | None]:

@@ -1,4 +1,4 @@
-"""When a caption deserves little confidence: its score is one of the lowest that the model gives to ordinary videos."""
+"""When a caption deserves little confidence, by what a model does with ordinary videos."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from pathlib import Path
 import numpy as np
 
 from fewcap.captioning.captioner import Captioner
+from fewcap.captioning.folder import Limits
 from fewcap.core.types import VideoFeatures
 from fewcap.data.prepare import read_dataset
 from fewcap.features.store import FeatureStore
 
-SHARE = 0.1  # of the validation videos whose captions would be marked
+SHARE = 0.1  # of the validation videos have a score below the limit
 FEWEST = 20  # videos that say something about a tenth
 
 
-def doubtful_below(captioner: Captioner, videos: Sequence[VideoFeatures]) -> float | None:
-    """The score that a tenth of the captions of validation videos stay below; None for too few of them."""
+def find_limits(captioner: Captioner, videos: Sequence[VideoFeatures]) -> Limits:
+    """The score that a tenth of the captions of validation videos stay below, and the largest distance of a video."""
     if len(videos) < FEWEST:
-        return None
+        return Limits()
     scores = [caption.score for caption in captioner.caption(videos) if caption.score is not None]
-    return round(float(np.quantile(scores, SHARE)), 4)
+    return Limits(round(float(np.quantile(scores, SHARE)), 4), round(float(captioner.distances(videos).max()), 4))
 
 
-def of_project(captioner: Captioner, data: Path, features: Path) -> float | None:
+def limits_of_project(captioner: Captioner, data: Path, features: Path) -> Limits:
     """The same by the validation videos of a project's folders."""
     store = FeatureStore(features)
-    return doubtful_below(captioner, [store[item.id] for item in read_dataset(data).split("val") if item.id in store])
+    return find_limits(captioner, [store[item.id] for item in read_dataset(data).split("val") if item.id in store])

@@ -40,6 +40,14 @@ BANK, BANK_EMBEDDINGS, VIDEOTEXT, METRICS = (
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What tells a caption that deserves little confidence; None: not known."""
+
+    score: float | None = None  # a lower one is doubtful
+    distance: float | None = None  # of a video from the centre of the training videos; a larger one is strange
+
+
+@dataclass(frozen=True)
 class TrainedCaptioner:
     """The parts of a model folder."""
 
@@ -50,7 +58,7 @@ class TrainedCaptioner:
     tower: Tower
     kinds: Mapping[str, KindInfo]
     extraction: Mapping[str, Any]  # configuration of the features, for captioning a file
-    doubtful_below: float | None = None  # score under which a caption deserves little confidence
+    limits: Limits = Limits()
 
     def save(self, workspace: Workspace, *, compact: bool = False) -> None:
         """Writes all files but the metrics; ``compact``: with a byte for each number of a matrix."""
@@ -67,7 +75,7 @@ class TrainedCaptioner:
                 "features": {kind: asdict(info) for kind, info in self.kinds.items()},
                 "extraction": dict(self.extraction),
                 "sentence_dim": dims.sentence,
-                "doubtful_below": self.doubtful_below,
+                "limits": asdict(self.limits),
             },
         )
         workspace.write_json(VOCABULARY, list(self.vocabulary.words[len(SPECIALS) :]))
@@ -113,8 +121,8 @@ class TrainedCaptioner:
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             raise FewcapError(f"{folder / MODEL}: does not fit {CONFIG} ({reason}); train again.") from None
-        doubtful = content.get("doubtful_below")
-        return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"], doubtful)
+        limits = Limits(**content.get("limits", {}))
+        return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"], limits)
 
 
 def read_settings(folder: Path) -> tuple[TrainConfig, dict[str, KindInfo]]:

@@ -13,7 +13,7 @@ import torch
 from fewcap.captioning import warmup
 from fewcap.captioning.assemble import Assembled, assemble
 from fewcap.captioning.captioner import Captioner
-from fewcap.captioning.confidence import doubtful_below
+from fewcap.captioning.confidence import find_limits
 from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.loop import Row, Trainer
 from fewcap.captioning.model import CaptionModel, Dims
@@ -173,8 +173,8 @@ class _Run:
             history = [*history, *second.history]
         if workspace is not None:
             model.load_state_dict(best)
-            doubt = doubtful_below(as_captioner(model.eval()), [store[item.id] for item in validation])
-            TrainedCaptioner(model.cpu().eval(), *parts, doubt).save(workspace)
+            limits = find_limits(as_captioner(model.eval()), [store[item.id] for item in validation])
+            TrainedCaptioner(model.cpu().eval(), *parts, limits).save(workspace)
             workspace.write_jsonl(METRICS, history)
         return _counts(assembled, validation, history, model)
 
