@@ -120,7 +120,7 @@ def main() -> None:
             judged = judge([(source, candidates)], config.edit, tagger, keeps_keywords=strategy.keeps_keywords)
             distinct.append(sum(not verdict.why for verdict in judged))
             objections += [verdict.why.split(" ")[0] for verdict in judged if verdict.why]
-            kept += [(source, verdict) for verdict in most_fluent(judged, config.rank.fluent)]
+            kept += [(source, verdict) for verdict in most_fluent(judged, config.rank.fluent, config.keep)]
         kept_all = [all(w in v.candidate.words for w in s.keywords) for s, v in kept]
         raw = [c for group in found for c in group]
         result = {

@@ -77,6 +77,10 @@ def test_articles(sentence: str, mended: str) -> None:
         "a dog is diving in water is attack",
         "the man examine the flowers",
         "someone make a cake",
+        "a woman and a man chops a carrot",
+        "the cat and dog is sleeping",
+        "a mother feeds a baby is eating",
+        "a cat is monkey licking the hand",
         "a make of sushi with a hand",
         "a cat is trying to tried the melon",
         "a cat is tried to bite the melon",
@@ -105,6 +109,8 @@ def test_agreement_errors_are_found(sentence: str) -> None:
         "a tree is cut by a man",
         "a woman is cooking something",
         "a man is trying to play a guitar",
+        "a woman and a man chop a carrot",
+        "the man plays a guitar while a girl is dancing",
         "someone plays with a cooked egg",
         "a man is jumping a fallen tree",
         "кот ест рыбу",
@@ -136,3 +142,4 @@ def test_the_most_fluent_share_in_old_order() -> None:
     assert [v.candidate.lm_score for v in most_fluent(judged, 0.5)] == [-1.0, -2.0]
     assert len(most_fluent(judged, 1.0)) == 4
     assert len(most_fluent(judged, 0.01)) == 1
+    assert len(most_fluent(judged, 0.01, fewest=3)) == 3

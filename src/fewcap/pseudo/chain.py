@@ -31,7 +31,7 @@ class Chain:
     def of_keywords(cls, keywords: Sequence[str], codec: Codec, key: str, heat: float = 1.0) -> Chain:
         """Start token, keywords, end token; `key` seeds everything random about this chain and about no other.
 
-        A chain with more `heat` draws more freely and stops later.
+        A chain with more `heat` draws more freely.
         """
         ids, texts, starts = [codec.bos], [""], [True]
         for word in keywords:

@@ -99,7 +99,7 @@ class Editor:
 
     def _stop(self, chain: Chain) -> float:
         """Bare keywords are no sentence: the first edit is made however little the classifier wants it."""
-        return self.config.stop / chain.heat if self.config.guidance and chain.edits else 0.0
+        return self.config.stop if self.config.guidance and chain.edits else 0.0
 
     def _doubt(self, chain: Chain, probs: np.ndarray) -> tuple[float, str]:
         if not self.config.guidance:

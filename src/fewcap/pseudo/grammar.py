@@ -87,9 +87,13 @@ def _auxiliary(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     clause = next((i for i in range(index + 1, len(words)) if words[i] in _LINKS), len(words))
     if again := [word for word in words[index + 1 : clause] if word in _IS | _ARE]:
         return f"{words[index]} and again {again[0]}"
+    finite = [word for word, tag in zip(words[:index], tags, strict=False) if tag == "V" and word.endswith("s")]
+    if finite and not _LINKS & set(words[:index]):
+        return f"{finite[0]} and again {words[index]}"
     following, tag = words[index + 1], tags[index + 1]
     behind = tags[index + 2] if index + 2 < len(words) else ""
-    if tag == "N" and not following.endswith("ing") and behind != "V":
+    described = behind == "V" and not set(tags[index + 3 : index + 4]) & {"D", "N"}  # is horse riding
+    if tag == "N" and not following.endswith("ing") and not described:
         return f"{words[index]} {following}"
     if tag != "V" or following.endswith("ing"):
         return ""
@@ -109,6 +113,8 @@ def _verb(words: Sequence[str], tags: Sequence[str], index: int) -> str:
         return f"{before} {verb}"
     if before not in _ONE and (tags[index - 1] != "N" or is_plural(before)):
         return ""
+    if verb.endswith("s") and _is_pair(words, tags, index):
+        return f"and {before} {verb}"
     opening = words[0] in _SINGULAR_ARTICLES | {"the"} and all(tag in "DJN" for tag in tags[:index])
     if (opening or before in _ONE) and not verb.endswith(("s", "ing", "ed", "en")) and verb not in _PAST:
         return f"{words[index - 1]} {verb}"
@@ -124,11 +130,19 @@ def _subject(words: Sequence[str], tags: Sequence[str], index: int) -> str:
         return ""
     subject = words[index - 1]
     many = is_plural(subject) or "and" in before or bool(_MANY & before)
+    if words[index] in _IS and _is_pair(words, tags, index):
+        return f"and {subject} {words[index]}"
     if words[index] in _IS and is_plural(subject) and not any(tag == "P" for tag in tags[:index]):
         return f"{subject} {words[index]}"
     if words[index] in _ARE and not many and not any(is_plural(word) for word in before):
         return f"{subject} {words[index]}"
     return ""
+
+
+def _is_pair(words: Sequence[str], tags: Sequence[str], index: int) -> bool:
+    """Whether all before a verb is "one and another"."""
+    before = zip(words[:index], tags, strict=False)
+    return "and" in words[1:index] and all(tag in "DJN" or word == "and" for word, tag in before)
 
 
 def _is_participle(word: str) -> bool:

@@ -152,7 +152,7 @@ def select(
     verdicts: Mapping[str, Sequence[Judged]], ranker: Ranker | None, config: LabelConfig
 ) -> list[dict[str, Any]]:
     """The rows of ``pseudo.jsonl``."""
-    passed = {video: most_fluent(judged, config.rank.fluent) for video, judged in verdicts.items()}
+    passed = {video: most_fluent(judged, config.rank.fluent, config.keep) for video, judged in verdicts.items()}
     texts = {video: [judged.text for judged in group] for video, group in passed.items()}
     scores = ranker.scores(texts) if ranker is not None else {}
     rows = []
@@ -186,13 +186,13 @@ def select(
     return rows
 
 
-def most_fluent(judged: Sequence[Judged], share: float) -> list[Judged]:
+def most_fluent(judged: Sequence[Judged], share: float, fewest: int = 1) -> list[Judged]:
     """The most fluent of those that passed, in their old order; strategies without a language model keep all."""
     passed = [j for j in judged if not j.why]
     scored = [j for j in passed if j.candidate.lm_score is not None]
     if len(scored) < len(passed):
         return passed
-    most = max(1, round(share * len(passed)))
+    most = max(fewest, round(share * len(passed)))
     best = sorted(range(len(passed)), key=lambda i: (-(passed[i].candidate.lm_score or 0.0), i))[:most]
     return [passed[i] for i in sorted(best)]
 

@@ -128,8 +128,7 @@ class EditConfig(Section):
     heating: float = Field(
         1.4,
         ge=1,
-        description="From round to round temperatures and the doubt allowed are multiplied by this, and the "
-        "probability to stop is divided.",
+        description="From round to round temperatures and the doubt allowed are multiplied by this.",
     )
     grammar: bool = Field(
         True, description="Refuse sentences with an article, is/are or ending that a few rules of English find wrong."
