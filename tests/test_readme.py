@@ -16,7 +16,7 @@ from fewcap.data.synthetic import write_folder
 REPO = Path(__file__).resolve().parent.parent
 FEWCAP = Path(sys.executable).with_name("fewcap")
 # The README trains for as long as it takes; two epochs show that the commands work.
-QUICK = ["--set", "train.epochs=2", "--set", "train.model.width=64", "--set", "label.candidates=3"]
+QUICK = ["--set", "train.epochs=2", "--set", "label.candidates=3"]
 
 
 def blocks(language: str) -> list[list[str]]:
@@ -27,11 +27,13 @@ def blocks(language: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``clips``, ``captions.csv`` and ``new.mp4``."""
+    """``clips``, ``captions.csv``, ``new.mp4`` and ``film.mp4``."""
     place = tmp_path_factory.mktemp("user")
     write_folder(place, SyntheticConfig(train=14, val=3, test=4, captions=3, seconds=1.5), 5)
     (place / "videos").rename(place / "clips")
-    shutil.copy(sorted((place / "clips").glob("*.mp4"))[0], place / "new.mp4")
+    first, second, *_ = sorted((place / "clips").glob("*.mp4"))
+    shutil.copy(first, place / "new.mp4")
+    shutil.copy(second, place / "film.mp4")
     return place
 
 

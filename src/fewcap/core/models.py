@@ -126,6 +126,14 @@ MODELS: tuple[Model, ...] = (
         asset="xlnet",
     ),
     Model(
+        name="captioner",
+        role="captions of videos of any kind (default), and the start of training",
+        licence="Apache-2.0",
+        size=0,
+        source="trained by this project on MSR-VTT and Flickr8k, inside fewcap",
+        asset="captioner",
+    ),
+    Model(
         name="tagger",
         role="keywords: parts of speech",
         licence="Apache-2.0",
