@@ -14,7 +14,10 @@ _SINGULAR_ARTICLES = {"a", "an", "another", "this"}
 _IS, _ARE = {"is", "was"}, {"are", "were"}
 _PLURALS = {"people", "men", "women", "children", "feet", "teeth", "mice", "geese", "sheep", "they", "police"}
 _NOT_PLURAL = {"tennis", "gas", "lens", "news", "series", "bus", "chess", "dress", "canvas", "christmas", "pancreas"}
-_MANY = {"two", "three", "four", "five", "six", "several", "many", "some", "both", "these", "few", "couple", "all"}
+_NUMBERS = {"two", "three", "four", "five", "six", "several", "many", "both", "these"}
+_MANY = _NUMBERS | {"some", "few", "couple", "all"}
+_MASS = {"food", "water", "pasta", "rice", "meat", "bread", "cheese", "milk", "butter", "music", "sand", "snow", "oil"}
+_MASS |= {"mud", "grass", "flour", "sugar", "money", "furniture", "garlic", "beef", "pork", "equipment", "clothing"}
 _PARTICLES = {"up", "down", "out", "off", "in", "on", "over", "around", "away", "together", "by", "through", "inside"}
 _PARTICLES |= {"outside", "back", "along", "forward", "upside", "past", "under", "underwater"}
 # fmt: off
@@ -48,7 +51,7 @@ def agreement_error(sentence: Sequence[str], tagger: CaptionTagger, given: Seque
 def _errors(sentence: Sequence[str], tagger: CaptionTagger) -> Iterator[str]:
     tags = tagger.tag(sentence)
     for index in range(len(sentence)):
-        for check in (_article, _auxiliary, _verb, _subject):
+        for check in (_article, _number, _auxiliary, _verb, _subject):
             if error := check(sentence, tags, index):
                 yield error
     last, tag = sentence[-1], tags[-1]
@@ -75,9 +78,24 @@ def _article(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     head = nouns[0]
     while head + 1 < run and tags[head + 1] == "N":
         head += 1
+    if words[index] in ("a", "an", "another") and words[head] in _MASS:
+        return f"{words[index]} {words[head]}"
     if words[index] in _SINGULAR_ARTICLES and is_plural(words[head]) and not _MANY & set(words[index:head]):
         return f"{words[index]} with the plural {words[head]}"
     return ""
+
+
+def _number(words: Sequence[str], tags: Sequence[str], index: int) -> str:
+    """Behind a number stands a plural."""
+    if words[index] not in _NUMBERS:
+        return ""
+    run = index + 1
+    while run < len(words) and tags[run] in "JN":
+        run += 1
+    head = words[run - 1]
+    if run == index + 1 or tags[run - 1] != "N" or is_plural(head) or head in ("fish", "deer"):
+        return ""
+    return f"{words[index]} {head}"
 
 
 def _auxiliary(words: Sequence[str], tags: Sequence[str], index: int) -> str:
@@ -90,6 +108,9 @@ def _auxiliary(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     finite = [word for word, tag in zip(words[:index], tags, strict=False) if tag == "V" and word.endswith("s")]
     if finite and not _LINKS & set(words[:index]):
         return f"{finite[0]} and again {words[index]}"
+    later = [words[i] for i in range(index + 1, clause) if tags[i] == "V" and words[i].endswith("s")]
+    if later:
+        return f"{words[index]} and again {later[0]}"
     following, tag = words[index + 1], tags[index + 1]
     behind = tags[index + 2] if index + 2 < len(words) else ""
     described = behind == "V" and not set(tags[index + 3 : index + 4]) & {"D", "N"}  # is horse riding
@@ -109,6 +130,8 @@ def _verb(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     if index < 1 or tags[index] != "V":
         return ""
     verb, before = words[index], words[index - 1]
+    if verb.endswith("ing") and before == "to":
+        return f"{before} {verb}"
     if verb.endswith(("s", "ed")) and (before == "to" or (tags[index - 1] == "V" and before.endswith("ing"))):
         return f"{before} {verb}"
     if before not in _ONE and (tags[index - 1] != "N" or is_plural(before)):
@@ -125,6 +148,8 @@ def _subject(words: Sequence[str], tags: Sequence[str], index: int) -> str:
     """Is for one, are for many; a subject with "of" or "and" may be either."""
     if index == 0 or words[index] not in _IS | _ARE or tags[index - 1] != "N":
         return ""
+    if words[index] in _IS and index > 1 and all(tag in "VJN" for tag in tags[:index]):
+        return f"no article before {words[index - 1]}"
     before = set(words[:index])
     if "of" in before:
         return ""
