@@ -13,6 +13,7 @@ from fewcap.captioning.folder import METRICS, Limits
 from fewcap.captioning.shipped import ASSET
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
 
+SENTENCES = 18_000  # all models inside the package together take less than 60 MB
 ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
 
 
@@ -26,7 +27,8 @@ def main() -> None:
         limits = captioner.trained.limits
         if limits == Limits():  # a model of before captions were marked
             limits = limits_of_project(captioner, project / "data", project / "features")
-        replace(captioner.trained, limits=limits).save(workspace, compact=True)
+        bank = captioner.trained.bank.compact(SENTENCES)
+        replace(captioner.trained, limits=limits, bank=bank).save(workspace, compact=True)
         workspace.write_jsonl(METRICS, read_jsonl(model / METRICS))
         return trained.counts
 

@@ -54,6 +54,15 @@ def test_goes_on_where_the_captioner_was_and_learns_new_words(world: Path, train
     assert (after.tower.map == before.tower.map).all()
 
 
+@pytest.mark.slow
+def test_a_captioner_that_gets_worse_keeps_its_weights(world: Path, trained: Path, tmp_path: Path) -> None:
+    ruinous = from_model(trained).model_copy(update={"start_rate": 0.5})
+    go_on(world, tmp_path / "ruined", ruinous)
+    before, after = TrainedCaptioner.load(trained), TrainedCaptioner.load(tmp_path / "ruined")
+    for name, weight in before.model.state_dict().items():
+        assert torch.equal(after.model.state_dict()[name], weight)
+
+
 def test_features_of_other_networks_or_another_model_are_refused(trained: Path, tmp_path: Path) -> None:
     kinds = TrainedCaptioner.load(trained).kinds
     assert find_start(from_model(trained), kinds, tmp_path, data_source="folder") is not None
@@ -64,7 +73,7 @@ def test_features_of_other_networks_or_another_model_are_refused(trained: Path, 
     with pytest.raises(FewcapError, match=r"train\.model differs from that of .*remove train\.model"):
         find_start(wider, kinds, tmp_path, data_source="folder")
     with pytest.raises(ValueError, match="a captioner knows language already"):
-        TrainConfig(start="shipped", warmup=WarmupConfig(source="shipped"))
+        TrainConfig(start="shipped", warmup=WarmupConfig(source="corpus", corpus=(tmp_path / "corpus.txt",)))
 
 
 def test_auto_takes_the_shipped_captioner_only_where_it_fits(trained: Path, tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fewcap.captioning.model import CaptionModel, Dims, KeywordBatch
-from fewcap.captioning.warmup import SHIPPED, Warmth, apply, count_words, disturbed, packed, read, read_corpus
-from fewcap.core.assets import asset
+from fewcap.captioning.model import CaptionModel, Dims
+from fewcap.captioning.warmup import Warmth, apply, count_words, disturbed, packed, read, read_corpus
 from fewcap.core.config.train import ModelConfig, WarmupConfig
 from fewcap.core.errors import FewcapError
 from fewcap.text.vocabulary import Vocabulary
@@ -65,16 +64,8 @@ def test_packing_loses_little(tmp_path: Path) -> None:
     torch.testing.assert_close(back.weights["b"], weights["b"], atol=2e-3, rtol=2e-3)
 
 
-def test_the_shipped_weights_fit_the_default_model_and_no_other_width() -> None:
-    warmth = read(asset(SHIPPED))
-    vocabulary = Vocabulary([*warmth.words[4:2004], "fewcap"])
-    model = CaptionModel(ModelConfig(), Dims({"appearance": 5}, len(vocabulary), 384, 8)).eval()
-    assert apply(warmth, model, vocabulary) == len(warmth.weights)
-    words = torch.tensor([vocabulary.encode(["<bos>", "a", "man", "is", "playing", "a"])])
-    keywords = KeywordBatch(torch.tensor([vocabulary.encode(["man", "playing", "guitar"])]), torch.ones(1, 3))
-    with torch.no_grad():
-        best = model(None, keywords, words).logits[0].argmax(-1).tolist()
-    assert vocabulary.decode(best)[-1] == "guitar"
-    narrow = CaptionModel(ModelConfig(width=256), Dims({}, len(vocabulary), 384, 8))
+def test_another_width_is_refused() -> None:
+    vocabulary = Vocabulary(["man", "dog"])
+    wide, narrow = (CaptionModel(ModelConfig(width=width), Dims({}, len(vocabulary), 384, 8)) for width in (384, 256))
     with pytest.raises(FewcapError, match=r"model\.width=384.*model\.width=256"):
-        apply(warmth, narrow, vocabulary)
+        apply(Warmth(vocabulary.words, {}, wide.state_dict()), narrow, vocabulary)

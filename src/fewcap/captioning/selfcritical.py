@@ -70,6 +70,7 @@ class SelfCriticalTrainer(Trainer):
             epochs_before=epochs_before,
         )
         self.reward, self.samples, self.sentence_weight = reward, settings.samples, settings.sentence_weight
+        self.temperature = settings.temperature
 
     def _losses(self, sums: Tensor) -> Row:
         sentence, reward = (float(sums[i] / sums[i + 1].clamp(min=1e-9)) for i in (0, 2))
@@ -88,10 +89,11 @@ class SelfCriticalTrainer(Trainer):
             output = self.model(video, repeated, inputs.to(device))
         logits = output.logits.unflatten(0, (-1, rows))  # [B, S + 1, T, V]
         targets = targets.to(device).unflatten(0, (-1, rows))
-        log_probability = -F.cross_entropy(
-            logits[:, 1:].flatten(0, 2).float(), targets[:, 1:].flatten(), ignore_index=PAD, reduction="none"
-        ).view_as(targets[:, 1:])
-        words = (targets[:, 1:] != PAD).sum(-1).clamp(min=1)
+        tempered = logits[:, 1:].flatten(0, 2).float() / self.temperature
+        loss = F.cross_entropy(tempered, targets[:, 1:].flatten(), ignore_index=PAD, reduction="none")
+        log_probability = -loss.view_as(targets[:, 1:])
+        # One length for all: with its own, a word of a short caption would weigh more, and captions would shrink.
+        words = (targets[:, 1:] != PAD).sum(-1).float().mean()
         policy = policy_loss(log_probability.sum(-1) / words, torch.from_numpy(rewards).to(device))
         weights = batch.weights.to(device)
         sentence = sentence_loss(logits[:, 0], targets[:, 0], weights, smoothing=self.config.label_smoothing)
@@ -109,6 +111,7 @@ class SelfCriticalTrainer(Trainer):
                 len(batch.ids),
                 count=self.samples,
                 max_words=self.config.model.max_words,
+                temperature=self.temperature,
                 device=self.device,
             )
         self.model.train()

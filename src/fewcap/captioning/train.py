@@ -20,7 +20,6 @@ from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.ranks import Ranks, joined
 from fewcap.captioning.selfcritical import SelfCriticalTrainer
 from fewcap.captioning.start import Start, find_start, going_on
-from fewcap.core.assets import asset
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.devices import pick_device, torch_threads
 from fewcap.core.errors import FewcapError
@@ -152,8 +151,16 @@ class _Run:
 
         validate = _validator(validation, store, self.metric, as_captioner) if validation else None
         report = _reporter(config)
+        start = {name: weight.clone() for name, weight in trainer.best.items()}
+        start_score = -math.inf
+        if self.before is not None and validate is not None and self.ranks.first:
+            start_score = validate(model)
+            log.info("the captioner to start from has CIDEr-D %.1f on validation", start_score)
         trainer.fit(validate, report)
         best, history = trainer.best, trainer.history
+        if _best_score(history) < start_score:  # the few sentences taught it nothing that shows
+            log.info("no epoch is better than the captioner that training started from: its weights stay")
+            best = start
         model.load_state_dict(best)
         if config.selfcritical.epochs:
             second = SelfCriticalTrainer(
@@ -188,12 +195,10 @@ class _Run:
     def _warmth(
         self, encoder: SentenceEncoder, device: torch.device, workspace: Workspace | None
     ) -> warmup.Warmth | None:
-        """The text warm-up's weights: shipped, or learnt here by the first process and kept for a resumed run."""
+        """The text warm-up's weights, learnt by the first process and kept for a resumed run."""
         settings = self.config.warmup
         if settings.source == "none":
             return None
-        if settings.source == "shipped":
-            return warmup.read(asset(warmup.SHIPPED))
         warmth = None
         if workspace is not None:
             place = workspace.path("scratch/warmup.safetensors")

@@ -105,11 +105,12 @@ class TrainingSet:
     ) -> None:
         self.videos, self.features, self.dims, self.vocabulary = videos, features, dims, vocabulary
         self.config, self.seed = config, seed
+        self.batch = config.batch_of(len(videos))
 
     @cached_property
     def steps(self) -> int:
         """Optimiser steps of all epochs."""
-        return sum(-(-len(self._shown(epoch)) // self.config.batch) for epoch in range(self.config.epochs))
+        return sum(-(-len(self._shown(epoch)) // self.batch) for epoch in range(self.config.epochs))
 
     def _shown(self, epoch: int) -> np.ndarray:
         """Numbers of the videos that take part in an epoch (from 0)."""
@@ -134,8 +135,8 @@ class TrainingSet:
         random = np.random.default_rng([self.seed, epoch])
         order = random.permutation(self._shown(epoch))
         pieces = self.config.accumulate * parts
-        for start in range(0, len(order), self.config.batch):
-            chosen = order[start : start + self.config.batch]
+        for start in range(0, len(order), self.batch):
+            chosen = order[start : start + self.batch]
             step_seed = int(random.integers(2**31))
             # Every choice hangs on the video and the step, not on the piece that it falls into.
             mine = [chosen[piece::pieces] for piece in range(part, pieces, parts)]

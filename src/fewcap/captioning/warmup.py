@@ -38,7 +38,6 @@ from fewcap.text.vocabulary import Vocabulary
 
 log = logging.getLogger("fewcap.warmup")
 
-SHIPPED = "warmup.safetensors"
 WORD_ROWS = ("word_embedding.weight", "classifier.weight", "classifier.bias")
 
 

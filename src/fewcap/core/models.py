@@ -129,7 +129,7 @@ MODELS: tuple[Model, ...] = (
         name="captioner",
         role="captions of videos of any kind (default), and the start of training",
         licence="Apache-2.0",
-        size=0,
+        size=27_462_000,
         source="trained by this project on MSR-VTT and Flickr8k, inside fewcap",
         asset="captioner",
     ),

@@ -62,7 +62,10 @@ class VocabularyConfig(Section):
     """Which words the captioner knows."""
 
     min_count: int = Field(2, ge=1, description="A word is known when it occurs at least this often.")
-    count_pseudo: bool = Field(True, description="Occurrences in pseudo sentences count too.")
+    count_pseudo: bool = Field(
+        False,
+        description="Occurrences in pseudo sentences count too: every keyword recurs in them, typing errors too.",
+    )
     max_warmup_words: int = Field(
         3000, ge=0, description="With a text warm-up, this many of its most frequent words are known as well."
     )
@@ -108,10 +111,7 @@ class KeywordConfig(Section):
 class WarmupConfig(Section):
     """Learning language before video: keywords of a corpus sentence in, the sentence out (beyond the paper)."""
 
-    source: Literal["none", "shipped", "corpus"] = Field(
-        "none",
-        description="No warm-up, the weights shipped with fewcap, or a warm-up on the files of `corpus`.",
-    )
+    source: Literal["none", "corpus"] = Field("none", description="No warm-up, or one on the files of `corpus`.")
     corpus: tuple[Path, ...] = Field((), description="Text files, one sentence a line, .gz allowed.")
     max_sentences: int = Field(150_000, gt=0, description="Sentences taken from the corpus.")
     max_words: int = Field(14, gt=0, description="Longer sentences of the corpus are left out.")
@@ -141,6 +141,12 @@ class SelfCriticalConfig(Section):
 
     epochs: int = Field(0, ge=0, description="Passes over the training videos at most; 0 leaves this part out.")
     samples: int = Field(5, ge=2, description="Captions sampled for a video; each is judged against the others' mean.")
+    temperature: float = Field(
+        0.6,
+        gt=0,
+        description="Of the samples. Label smoothing leaves every word a chance: at 1 most captions hold a stray word, "
+        "the longer ones more often, and the model learns to be brief.",
+    )
     learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate.")
     sentence_weight: float = Field(0.1, ge=0, description="Weight of the sentence loss beside the reward.")
     batch: int = Field(64, gt=0, description="Videos an optimiser step.")
@@ -164,9 +170,13 @@ class TrainConfig(Section):
         "folder of another model, or 'auto': the shipped one where the features are those it knows, "
         "`train.model` is not set and it has not seen the data.",
     )
-    start_rate: float = Field(1e-4, gt=0, description="Peak learning rate when training starts from a captioner.")
+    start_rate: float = Field(3e-5, gt=0, description="Peak learning rate when training starts from a captioner.")
     epochs: int = Field(35, gt=0, description="Passes over the training videos at most.")
-    batch: int = Field(64, gt=0, description="Videos an optimiser step.")
+    batch: int | None = Field(
+        None,
+        gt=0,
+        description="Videos an optimiser step; null takes 64, or fewer (4 at least) so that an epoch has 20 steps.",
+    )
     accumulate: int = Field(1, gt=0, description="Splits the videos of a step into this many parts to save memory.")
     sentences_per_video: int = Field(1, gt=0, description="Ground-truth sentences drawn from each video in an epoch.")
     pseudo_per_video: int = Field(1, ge=0, description="Pseudo sentences drawn from each video in an epoch.")
@@ -207,6 +217,10 @@ class TrainConfig(Section):
                 f"start='{self.start}' and warmup.source='{self.warmup.source}': a captioner knows language already; "
                 "set one of them to none."
             )
-        if self.accumulate > self.batch:
+        if self.batch is not None and self.accumulate > self.batch:
             raise ValueError(f"accumulate={self.accumulate} parts of batch={self.batch} videos; lower `accumulate`.")
         return self
+
+    def batch_of(self, videos: int) -> int:
+        """Videos an optimiser step in a training set of so many."""
+        return self.batch if self.batch is not None else max(4, min(64, videos // 20))
