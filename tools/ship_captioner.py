@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fewcap.captioning.captioner import Captioner
-from fewcap.captioning.confidence import limits_of_project
-from fewcap.captioning.folder import METRICS, Limits
+from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.shipped import ASSET
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
 
@@ -18,17 +16,12 @@ ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
 
 
 def main() -> None:
-    project = Path(sys.argv[1])
-    model = project / "model"
+    model = Path(sys.argv[1]) / "model"
     trained = Manifest.read(model)
 
     def build(workspace: Workspace) -> dict[str, Any]:
-        captioner = Captioner.load(model)
-        limits = captioner.trained.limits
-        if limits == Limits():  # a model of before captions were marked
-            limits = limits_of_project(captioner, project / "data", project / "features")
-        bank = captioner.trained.bank.compact(SENTENCES)
-        replace(captioner.trained, limits=limits, bank=bank).save(workspace, compact=True)
+        captioner = TrainedCaptioner.load(model)
+        replace(captioner, bank=captioner.bank.compact(SENTENCES)).save(workspace, compact=True)
         workspace.write_jsonl(METRICS, read_jsonl(model / METRICS))
         return trained.counts
 

@@ -107,7 +107,7 @@ def train(project: Project) -> Manifest:
         project.features,
         project.pseudo if project.config.label.enabled else None,
         project.model,
-        project.config.train,
+        project.config.train.relative_to(project.folder.absolute()),
         seed=project.config.seed,
         metric=CiderMetric(),
     )

@@ -11,7 +11,7 @@ from worlds import DIMS
 from worlds import world as make_world
 
 from fewcap.captioning.captioner import STRANGE, UNLIKELY, Captioner
-from fewcap.captioning.confidence import find_limits, limits_of_project
+from fewcap.captioning.confidence import find_limits
 from fewcap.captioning.folder import Limits, TrainedCaptioner
 from fewcap.core.store import Stage, Workspace, run_stage
 from fewcap.core.types import VideoFeatures
@@ -42,4 +42,3 @@ def test_too_few_videos_say_nothing(trained: Path) -> None:
     captioner = Captioner.load(trained)
     assert find_limits(captioner, [features for _, _, features in make_world()[:5]]) == Limits()
     # Eight of them are for validation.
-    assert limits_of_project(captioner, trained.parent / "data", trained.parent / "features") == Limits()

@@ -33,7 +33,7 @@ def test_a_sample_is_judged_against_the_mean_of_the_others() -> None:
         for sample in range(4):
             others = [float(reward[video, other]) for other in range(4) if other != sample]
             advantage = float(reward[video, sample]) - sum(others) / 3
-            expected -= advantage * float(log_probability[video, sample]) / 4
+            expected -= advantage * log_probability[video, sample].item() / 4
     loss = policy_loss(log_probability, reward)
     assert float(loss) == pytest.approx(expected, abs=1e-5)
     loss.backward()

@@ -76,6 +76,14 @@ def test_features_of_other_networks_or_another_model_are_refused(trained: Path, 
         TrainConfig(start="shipped", warmup=WarmupConfig(source="corpus", corpus=(tmp_path / "corpus.txt",)))
 
 
+def test_paths_are_read_from_the_project(tmp_path: Path) -> None:
+    assert TrainConfig(start="older/model").relative_to(tmp_path).start == str(tmp_path / "older" / "model")
+    assert TrainConfig().relative_to(tmp_path) == TrainConfig()
+    assert "model" not in TrainConfig().relative_to(tmp_path).model_fields_set
+    warm = WarmupConfig(source="corpus", corpus=(Path("corpus.txt"),))
+    assert TrainConfig(warmup=warm).relative_to(tmp_path).warmup.corpus == (tmp_path / "corpus.txt",)
+
+
 def test_auto_takes_the_shipped_captioner_only_where_it_fits(trained: Path, tmp_path: Path) -> None:
     own = TrainedCaptioner.load(trained).kinds
     known = Captioner.default().trained.kinds

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from fewcap.captioning.captioner import Captioner
 from fewcap.captioning.folder import Limits
 from fewcap.core.types import VideoFeatures
-from fewcap.data.prepare import read_dataset
-from fewcap.features.store import FeatureStore
 
 SHARE = 0.1  # of the validation videos have a score below the limit
 FEWEST = 20  # videos that say something about a tenth
@@ -23,9 +20,3 @@ def find_limits(captioner: Captioner, videos: Sequence[VideoFeatures]) -> Limits
         return Limits()
     scores = [caption.score for caption in captioner.caption(videos) if caption.score is not None]
     return Limits(round(float(np.quantile(scores, SHARE)), 4), round(float(captioner.distances(videos).max()), 4))
-
-
-def limits_of_project(captioner: Captioner, data: Path, features: Path) -> Limits:
-    """The same by the validation videos of a project's folders."""
-    store = FeatureStore(features)
-    return find_limits(captioner, [store[item.id] for item in read_dataset(data).split("val") if item.id in store])

@@ -17,36 +17,22 @@ from fewcap.captioning.decode import sample
 from fewcap.captioning.generate import CachedDecoder
 from fewcap.captioning.loop import Row, Trainer, autocast
 from fewcap.captioning.losses import sentence_loss
-from fewcap.captioning.model import CaptionModel, KeywordBatch
-from fewcap.captioning.ranks import Ranks
+from fewcap.captioning.model import KeywordBatch
 from fewcap.captioning.trainset import Batch, TrainingSet
-from fewcap.core.config.train import TrainConfig
-from fewcap.core.store import Workspace
 from fewcap.core.types import CaptionReward
 from fewcap.text.vocabulary import PAD
 
 
 class SelfCriticalTrainer(Trainer):
-    """Goes on with a trained model; keywords are retrieved, as they will be for new videos."""
+    """Keywords are retrieved, as they will be for new videos."""
 
     what = "train by reward"
     checkpoint = "scratch/selfcritical.safetensors"
 
-    def __init__(
-        self,
-        model: CaptionModel,
-        data: TrainingSet,
-        config: TrainConfig,
-        reward: CaptionReward,
-        *,
-        seed: int,
-        device: torch.device,
-        ranks: Ranks | None = None,
-        workspace: Workspace | None = None,
-        epochs_before: int = 0,
-    ) -> None:
-        settings = config.selfcritical
-        config = config.model_copy(
+    def __init__(self, before: Trainer, reward: CaptionReward) -> None:
+        """Goes on from the best weights of a finished trainer, with its data, processes and folder."""
+        settings, keywords = before.config.selfcritical, before.config.keywords
+        config = before.config.model_copy(
             update={
                 "epochs": settings.epochs,
                 "batch": settings.batch,
@@ -55,19 +41,20 @@ class SelfCriticalTrainer(Trainer):
                 "pseudo_per_video": 0,
                 "further_until": 0.0,
                 "word_loss": "off",
-                "keywords": config.keywords.model_copy(update={"source": "retrieved"}),
+                "keywords": keywords.model_copy(update={"source": "retrieved"}),
             }
         )
-        data = TrainingSet(data.videos, data.features, data.dims, data.vocabulary, config, seed=seed)
+        data = before.data
+        before.model.load_state_dict(before.best)
         super().__init__(
-            model,
-            data,
+            before.model,
+            TrainingSet(data.videos, data.features, data.dims, data.vocabulary, config, seed=before.seed),
             config,
-            seed=seed,
-            device=device,
-            ranks=ranks,
-            workspace=workspace,
-            epochs_before=epochs_before,
+            seed=before.seed,
+            device=before.device,
+            ranks=before.ranks,
+            workspace=before.workspace,
+            epochs_before=len(before.history),
         )
         self.reward, self.samples, self.sentence_weight = reward, settings.samples, settings.sentence_weight
         self.temperature = settings.temperature

@@ -151,31 +151,21 @@ class _Run:
 
         validate = _validator(validation, store, self.metric, as_captioner) if validation else None
         report = _reporter(config)
-        start = {name: weight.clone() for name, weight in trainer.best.items()}
-        start_score = -math.inf
-        if self.before is not None and validate is not None and self.ranks.first:
-            start_score = validate(model)
+        start, start_score = {name: weight.clone() for name, weight in trainer.best.items()}, -math.inf
+        if self.before is not None and validate is not None:
+            start_score = self.ranks.share(validate(model) if self.ranks.first else None)
             log.info("the captioner to start from has CIDEr-D %.1f on validation", start_score)
         trainer.fit(validate, report)
-        best, history = trainer.best, trainer.history
+        history = trainer.history
         if _best_score(history) < start_score:  # the few sentences taught it nothing that shows
             log.info("no epoch is better than the captioner that training started from: its weights stay")
-            best = start
-        model.load_state_dict(best)
+            trainer.best = start
+        best = trainer.best
         if config.selfcritical.epochs:
-            second = SelfCriticalTrainer(
-                model,
-                assembled.data,
-                config,
-                self.metric.reward({item.id: item.captions for item in training}),
-                seed=seed,
-                device=device,
-                ranks=self.ranks,
-                workspace=workspace,
-                epochs_before=len(history),
-            )
+            references = {item.id: item.captions for item in training}
+            second = SelfCriticalTrainer(trainer, self.metric.reward(references))
             second.fit(validate, report)
-            if _best_score(second.history) >= _best_score(history):
+            if _best_score(second.history) >= max(_best_score(history), start_score):
                 best = second.best
             history = [*history, *second.history]
         if workspace is not None:

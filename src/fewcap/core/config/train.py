@@ -224,3 +224,9 @@ class TrainConfig(Section):
     def batch_of(self, videos: int) -> int:
         """Videos an optimiser step in a training set of so many."""
         return self.batch if self.batch is not None else max(4, min(64, videos // 20))
+
+    def relative_to(self, base: Path) -> TrainConfig:
+        """The same configuration with relative paths read from ``base``, such as the folder of ``fewcap.yaml``."""
+        warmup = self.warmup.model_copy(update={"corpus": tuple(base / path for path in self.warmup.corpus)})
+        start = self.start if self.start in ("auto", "none", "shipped") else str(base / self.start)
+        return self.model_copy(update={"warmup": warmup, "start": start})
