@@ -41,4 +41,3 @@ def test_few_ordinary_videos_are_marked_and_strange_ones_are(trained: Path, tmp_
 def test_too_few_videos_say_nothing(trained: Path) -> None:
     captioner = Captioner.load(trained)
     assert find_limits(captioner, [features for _, _, features in make_world()[:5]]) == Limits()
-    # Eight of them are for validation.
