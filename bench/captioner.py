@@ -103,7 +103,7 @@ def training_step(model: nn.Module, forward: Callable[[], Tensor], words: Tensor
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def step() -> None:
-        loss = sentence_loss(forward(), words, torch.ones(len(words))) / len(words)
+        loss = sentence_loss(forward().flatten(0, 1), words, torch.ones(len(words))) / len(words)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -253,6 +253,13 @@ SWITCHES = [
 ]  # fmt: skip
 
 
+def test_asking_for_some_words_gives_the_same_logits() -> None:
+    net, (video, keywords, words) = model(), inputs()
+    asked = torch.rand(words.shape, generator=torch.Generator().manual_seed(3)) < 0.5
+    whole = net(video, keywords, words)
+    torch.testing.assert_close(net(video, keywords, words, asked).logits, whole.logits[asked])
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("change", SWITCHES, ids=str)
 def test_every_switch_changes_the_output(change: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from fewcap.captioning.trainset import Batch, TrainingSet
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.progress import progress
 from fewcap.core.store import Workspace
+from fewcap.text.vocabulary import PAD
 
 log = logging.getLogger("fewcap.train")
 
@@ -176,12 +177,14 @@ class Trainer:
         """
         config, device = self.config, self.device
         weights, word_weights = batch.weights.to(device), batch.word_weights.to(device)
-        with autocast(config.precision, device):
-            output = self.model(batch.video.to(device), batch.keywords.to(device), batch.inputs.to(device))
         targets = batch.targets.to(device)
         if config.model.decoder == "parallel":
             targets = nn.functional.pad(targets, (0, max(0, config.model.max_words - targets.shape[1])))
             targets = targets[:, : config.model.max_words]
+        with autocast(config.precision, device):
+            output = self.model(
+                batch.video.to(device), batch.keywords.to(device), batch.inputs.to(device), targets != PAD
+            )
         sentence = sentence_loss(output.logits, targets, weights, smoothing=config.label_smoothing)
         loss = sentence / totals[0]
         word = torch.zeros((), device=device)

@@ -82,7 +82,7 @@ class Memory:
 class Output:
     """Predictions for given sentences."""
 
-    logits: Tensor  # [M, T, V]
+    logits: Tensor  # [M, T, V], or [n, V] of the n words asked for
     video_share: Tensor  # [M, T], mean of the gate: 1 is all video, 0 is all keywords
     keyword_vector: Tensor | None  # [M, d_s], the refined keywords in the sentence encoder's space
 
@@ -439,30 +439,35 @@ class CaptionModel(nn.Module):
             )
         return DecoderState(projected, [block.cache(projected) for block in self.blocks])  # type: ignore[operator]
 
-    def step(self, state: DecoderState, words: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, state: DecoderState, words: Tensor, asked: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Words [M, T] at the state's position → logits [M, T, V] of the words that follow, and video shares [M, T]."""
         end = state.position + words.shape[1]
         h = self.dropout(self._embed(words) + self.word_position[state.position : end])
         state.position = end
-        return self._decode(h, state)
+        return self._decode(h, state, asked)
 
-    def forward(self, video: VideoBatch | None, keywords: KeywordBatch | None, words: Tensor) -> Output:
-        """Teacher forcing: words [M, T] start with BOS. The parallel form ignores them and answers for len_s rows."""
+    def forward(
+        self, video: VideoBatch | None, keywords: KeywordBatch | None, words: Tensor, asked: Tensor | None = None
+    ) -> Output:
+        """Teacher forcing: words [M, T] start with BOS. The parallel form ignores them and answers for len_s rows.
+
+        ``asked`` [M, T] (or [M, len_s]) is true where the next word is wanted: the others cost half of a step.
+        """
         memory = self.remember(video, keywords)
         state = self.start(memory)
         if self.config.decoder == "parallel":
-            logits, share = self.decode_parallel(state)
+            logits, share = self.decode_parallel(state, asked)
         else:
-            logits, share = self.step(state, words)
+            logits, share = self.step(state, words, asked)
         return Output(logits, share, self.keyword_vector(memory))
 
-    def decode_parallel(self, state: DecoderState) -> tuple[Tensor, Tensor]:
+    def decode_parallel(self, state: DecoderState, asked: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """All positions at once: logits [M, len_s, V] and video shares [M, len_s]."""
         parts = [part.states for part in (state.memory.video, state.memory.keywords) if part is not None]
         rows = max(part.shape[0] for part in parts)
         # "The input of the first block is V' and F'^k": their sum.
         h = torch.stack([part.repeat_interleave(rows // part.shape[0], 0) for part in parts]).sum(0)
-        return self._decode(self.dropout(h), state)
+        return self._decode(self.dropout(h), state, asked)
 
     def keyword_vector(self, memory: Memory) -> Tensor | None:
         """f^k: a fully-connected layer and the maximum over the keywords [M, d_s]; rows without keywords are zero."""
@@ -472,12 +477,12 @@ class CaptionModel(nn.Module):
         masked = projected.masked_fill(~memory.keywords.mask.unsqueeze(-1), float("-inf")).amax(1)
         return masked.masked_fill(masked == float("-inf"), 0.0)
 
-    def _decode(self, h: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
+    def _decode(self, h: Tensor, state: DecoderState, asked: Tensor | None) -> tuple[Tensor, Tensor]:
         shares = []
         for block, cache in zip(self.blocks, state.blocks, strict=True):
             h, share = block(h, cache, state.memory)
             shares.append(share)
-        return self.classifier(h), torch.stack(shares).mean(0)
+        return self.classifier(h if asked is None else h[asked]), torch.stack(shares).mean(0)
 
     def _embed(self, words: Tensor) -> Tensor:
         return self.word_embedding(words) * self.config.width**0.5

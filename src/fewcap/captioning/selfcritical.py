@@ -16,7 +16,7 @@ from fewcap.captioning.batches import sentence_batch
 from fewcap.captioning.decode import sample
 from fewcap.captioning.generate import CachedDecoder
 from fewcap.captioning.loop import Row, Trainer, autocast
-from fewcap.captioning.losses import sentence_loss
+from fewcap.captioning.losses import sentence_loss, word_losses
 from fewcap.captioning.model import KeywordBatch
 from fewcap.captioning.trainset import Batch, TrainingSet
 from fewcap.core.types import CaptionReward
@@ -71,19 +71,21 @@ class SelfCriticalTrainer(Trainer):
         rewards = self._rewards(batch.ids, said)  # [B, S]
         rows = self.samples + 1
         repeated = KeywordBatch(keywords.words.repeat_interleave(rows, 0), keywords.weights.repeat_interleave(rows, 0))
-        inputs, targets = self._with_truth(batch, said)
+        inputs, targets = (x.to(device) for x in self._with_truth(batch, said))  # [B · (S + 1), T]
         with autocast(self.config.precision, device):
-            output = self.model(video, repeated, inputs.to(device))
-        logits = output.logits.unflatten(0, (-1, rows))  # [B, S + 1, T, V]
-        targets = targets.to(device).unflatten(0, (-1, rows))
-        tempered = logits[:, 1:].flatten(0, 2).float() / self.temperature
-        loss = F.cross_entropy(tempered, targets[:, 1:].flatten(), ignore_index=PAD, reduction="none")
-        log_probability = -loss.view_as(targets[:, 1:])
+            logits = self.model(video, repeated, inputs, targets != PAD).logits  # [n, V]
+        truth = torch.zeros_like(targets, dtype=torch.bool)
+        truth[::rows] = True
+        of_truth = truth[targets != PAD]  # [n]
+        spoken = targets.unflatten(0, (-1, rows))[:, 1:].flatten(0, 1)  # [B · S, T]
+        log_probability = -word_losses(logits[~of_truth] / self.temperature, spoken).sum(1)
         # One length for all: with its own, a word of a short caption would weigh more, and captions would shrink.
-        words = (targets[:, 1:] != PAD).sum(-1).float().mean()
-        policy = policy_loss(log_probability.sum(-1) / words, torch.from_numpy(rewards).to(device))
+        words = (spoken != PAD).sum(1).float().mean()
+        policy = policy_loss((log_probability / words).view(-1, self.samples), torch.from_numpy(rewards).to(device))
         weights = batch.weights.to(device)
-        sentence = sentence_loss(logits[:, 0], targets[:, 0], weights, smoothing=self.config.label_smoothing)
+        sentence = sentence_loss(
+            logits[of_truth], targets[::rows], weights, smoothing=self.config.label_smoothing
+        )
         ((policy + self.sentence_weight * sentence) / totals[0]).backward()
         reward, count = float(rewards.sum()), float(rewards.size)
         return torch.stack([sentence.detach(), weights.sum(), sentence.new_tensor(reward), sentence.new_tensor(count)])

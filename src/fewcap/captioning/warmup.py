@@ -34,7 +34,7 @@ from fewcap.core.progress import progress, track
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.keywords import keywords
 from fewcap.text.tokenise import words
-from fewcap.text.vocabulary import Vocabulary
+from fewcap.text.vocabulary import PAD, Vocabulary
 
 log = logging.getLogger("fewcap.warmup")
 
@@ -152,12 +152,13 @@ def _step(
     device: torch.device,
 ) -> Tensor:
     inputs, targets = sentence_batch(numbers, config.model.max_words)
+    targets = targets.to(device)
     batch = keyword_batch(given, vocabulary, config.keywords.count)
     with autocast(config.precision, device):
         video = VideoBatch(anchor=torch.from_numpy(anchors).to(device)) if config.model.anchor else None
-        output = model(video, batch.to(device), inputs.to(device))
+        output = model(video, batch.to(device), inputs.to(device), targets != PAD)
     weights = torch.ones(len(numbers), device=device)
-    return sentence_loss(output.logits, targets.to(device), weights, smoothing=config.label_smoothing) / len(numbers)
+    return sentence_loss(output.logits, targets, weights, smoothing=config.label_smoothing) / len(numbers)
 
 
 def _rate(step: int, steps: int) -> float:
