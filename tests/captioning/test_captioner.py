@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,14 @@ def test_sampling_gives_different_captions(trained: Path) -> None:
     found = Captioner.load(trained, config).caption(make_world()[7][2])
     assert len({a.text for a in found.alternatives}) > 3
     assert Captioner.load(trained, config).caption(make_world()[7][2]) == found
+
+
+def test_the_model_has_its_own_length_penalty(captioner: Captioner, trained: Path) -> None:
+    video = make_world()[5][2]
+    settings = captioner.trained.config.model_copy(update={"length_penalty": 0.3})
+    own = Captioner(replace(captioner.trained, config=settings))
+    asked = Captioner.load(trained, CaptionConfig(length_penalty=0.3))
+    assert own.caption(video).score == asked.caption(video).score != captioner.caption(video).score
 
 
 def test_any_video_text_model_may_choose_the_keywords(trained: Path) -> None:

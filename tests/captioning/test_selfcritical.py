@@ -43,9 +43,11 @@ def test_a_sample_is_judged_against_the_mean_of_the_others() -> None:
 
 
 @pytest.mark.slow
-def test_reward_rises_and_the_rows_go_on(world: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("draw", ["sample", "beam"])
+def test_reward_rises_and_the_rows_go_on(draw: str, world: Path, tmp_path: Path) -> None:
     before = fit(world, tmp_path / "before", START)
-    after = fit(world, tmp_path / "after", REWARDED)
+    settings = REWARDED.selfcritical.model_copy(update={"draw": draw})
+    after = fit(world, tmp_path / "after", REWARDED.model_copy(update={"selfcritical": settings}))
     rows = read_jsonl(tmp_path / "after" / "metrics.jsonl")
     assert [row["epoch"] for row in rows] == list(range(1, 11))
     assert rows[:6] == read_jsonl(tmp_path / "before" / "metrics.jsonl")

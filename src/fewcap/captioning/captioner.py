@@ -174,7 +174,12 @@ class Captioner:
         batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
         given = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
         generated = generate(
-            self.model, batch.to(self.device), given.to(self.device), self.config, consensus=self._consensus
+            self.model,
+            batch.to(self.device),
+            given.to(self.device),
+            self.config,
+            length_penalty=trained.config.length_penalty,
+            consensus=self._consensus,
         )
         distances = self.distances(features).tolist()
         return [self._finished(*parts) for parts in zip(generated, keywords, distances, strict=True)]

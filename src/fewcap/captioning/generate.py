@@ -62,9 +62,10 @@ def generate(
     keywords: KeywordBatch | None,
     config: CaptionConfig,
     *,
+    length_penalty: float,
     consensus: Consensus | None = None,
 ) -> list[Generated]:
-    """Decodes the videos of a batch; ``consensus`` orders what beam search finds."""
+    """Decodes the videos of a batch; ``length_penalty`` is the model's own, ``consensus`` orders what is found."""
     model.eval()
     memory = model.remember(video, keywords)
     part = memory.video or memory.keywords
@@ -79,7 +80,7 @@ def generate(
             videos,
             beam=max(config.beam, config.consensus),
             max_words=model.config.max_words,
-            length_penalty=config.length_penalty,
+            length_penalty=length_penalty if config.length_penalty is None else config.length_penalty,
             block_repeats=config.block_repeats,
             device=device,
         )

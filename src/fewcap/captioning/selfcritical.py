@@ -1,6 +1,6 @@
-"""Training by reward (beyond the paper): captions that the model samples itself are judged by CIDEr-D.
+"""Training by reward (beyond the paper): captions that the model finds itself are judged by CIDEr-D.
 
-Self-critical sequence training: the log-probability of a sampled caption is raised by how much its reward exceeds that
+Self-critical sequence training: the log-probability of a caption is raised by how much its reward exceeds that
 of the video's other samples. It follows the training by sentence loss, which it can not replace: a model that knows
 nothing samples nothing worth a reward.
 """
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fewcap.captioning.batches import sentence_batch
-from fewcap.captioning.decode import sample
+from fewcap.captioning.decode import beam_search, sample
 from fewcap.captioning.generate import CachedDecoder
 from fewcap.captioning.loop import Row, Trainer, autocast
 from fewcap.captioning.losses import sentence_loss, word_losses
@@ -57,7 +57,7 @@ class SelfCriticalTrainer(Trainer):
             epochs_before=len(before.history),
         )
         self.reward, self.samples, self.sentence_weight = reward, settings.samples, settings.sentence_weight
-        self.temperature = settings.temperature
+        self.draw, self.temperature = settings.draw, settings.temperature if settings.draw == "sample" else 1.0
 
     def _losses(self, sums: Tensor) -> Row:
         sentence, reward = (float(sums[i] / sums[i + 1].clamp(min=1e-9)) for i in (0, 2))
@@ -83,9 +83,7 @@ class SelfCriticalTrainer(Trainer):
         words = (spoken != PAD).sum(1).float().mean()
         policy = policy_loss((log_probability / words).view(-1, self.samples), torch.from_numpy(rewards).to(device))
         weights = batch.weights.to(device)
-        sentence = sentence_loss(
-            logits[of_truth], targets[::rows], weights, smoothing=self.config.label_smoothing
-        )
+        sentence = sentence_loss(logits[of_truth], targets[::rows], weights, smoothing=self.config.label_smoothing)
         ((policy + self.sentence_weight * sentence) / totals[0]).backward()
         reward, count = float(rewards.sum()), float(rewards.size)
         return torch.stack([sentence.detach(), weights.sum(), sentence.new_tensor(reward), sentence.new_tensor(count)])
@@ -95,16 +93,21 @@ class SelfCriticalTrainer(Trainer):
         self.model.eval()
         with autocast(self.config.precision, self.device):
             decoder = CachedDecoder(self.model, self.model.remember(batch.video.to(self.device), keywords))
-            found = sample(
-                decoder,
-                len(batch.ids),
-                count=self.samples,
-                max_words=self.config.model.max_words,
-                temperature=self.temperature,
-                device=self.device,
-            )
+            videos, max_words = len(batch.ids), self.config.model.max_words
+            if self.draw == "beam":
+                found = beam_search(decoder, videos, beam=self.samples, max_words=max_words, device=self.device)
+            else:
+                found = sample(
+                    decoder,
+                    videos,
+                    count=self.samples,
+                    max_words=max_words,
+                    temperature=self.temperature,
+                    device=self.device,
+                )
         self.model.train()
-        return [[hypothesis.words for hypothesis in hypotheses] for hypotheses in found]
+        # A beam may hold fewer sentences than asked for: its last one stands for those that lack.
+        return [[own[min(place, len(own) - 1)].words for place in range(self.samples)] for own in found]
 
     def _rewards(self, ids: tuple[str, ...], said: list[list[tuple[int, ...]]]) -> np.ndarray:
         videos = [video for video in ids for _ in range(self.samples)]

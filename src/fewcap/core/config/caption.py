@@ -14,10 +14,11 @@ class CaptionConfig(Section):
 
     method: Literal["beam", "sample"] = Field("beam", description="Beam search, or sampling for diverse captions.")
     beam: int = Field(5, gt=0, description="Rows of the beam; 1 is greedy.")
-    length_penalty: float = Field(
-        1.0,
+    length_penalty: float | None = Field(
+        None,
         ge=0,
-        description="A caption scores log-probability / length^length_penalty; larger favours longer ones.",
+        description="A caption scores log-probability / length^length_penalty; larger favours longer ones. null takes "
+        "the model's own, `train.length_penalty`.",
     )
     consensus: int = Field(
         0,

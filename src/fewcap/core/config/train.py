@@ -140,11 +140,16 @@ class SelfCriticalConfig(Section):
     """After the sentence loss: sampled captions are rewarded by their CIDEr-D (beyond the paper)."""
 
     epochs: int = Field(0, ge=0, description="Passes over the training videos at most; 0 leaves this part out.")
-    samples: int = Field(5, ge=2, description="Captions sampled for a video; each is judged against the others' mean.")
+    draw: Literal["sample", "beam"] = Field(
+        "sample",
+        description="Where a video's captions come from: drawn by their probability, or the best of a beam search, "
+        "which are what captioning will choose from.",
+    )
+    samples: int = Field(5, ge=2, description="Captions of a video; each is judged against the others' mean.")
     temperature: float = Field(
         0.6,
         gt=0,
-        description="Of the samples. Label smoothing leaves every word a chance: at 1 most captions hold a stray word, "
+        description="Of samples. Label smoothing leaves every word a chance: at 1 most captions hold a stray word, "
         "the longer ones more often, and the model learns to be brief.",
     )
     learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate.")
@@ -200,6 +205,11 @@ class TrainConfig(Section):
     word_loss_weight: float = Field(1.0, ge=0, description="Weight of the word loss.")
     frame_drop: float = Field(0.2, ge=0, lt=1, description="In training, each frame is left out with this probability.")
     average: float = Field(0.99, ge=0, lt=1, description="Decay of the running average of the weights, per step.")
+    length_penalty: float = Field(
+        1.0,
+        ge=0,
+        description="Of the captions on validation, and the captioner's own, where `caption.length_penalty` is null.",
+    )
     patience: int = Field(5, gt=0, description="Stops after so many checks without a better smoothed score.")
     smooth: int = Field(3, gt=0, description="The score that stops is the mean of so many checks.")
     validate_from: int = Field(1, gt=0, description="The first epoch with a check on validation.")
