@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fewcap.captioning.batches import keyword_batch, sentence_batch, video_batch
 from fewcap.captioning.retrieval import Keyword
 from fewcap.captioning.trainset import Sentence, TrainingSet, TrainingVideo
 from fewcap.core.config.train import KeywordConfig, ModelConfig, TrainConfig
 from fewcap.core.types import VideoFeatures
+from fewcap.features.select import even_positions
 from fewcap.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 
 VOCABULARY = Vocabulary([f"w{i}" for i in range(40)])
@@ -89,6 +93,34 @@ def test_dropping_keywords_and_frames() -> None:
     assert set(kept.tolist()) == {0, 1, 2}
     assert batch.video.frame_mask.any(1).all()
     assert batch.video.frame_mask.sum() < 0.8 * batch.video.frame_mask.numel()
+
+
+@given(st.integers(1, 30), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_a_frame_comes_from_its_own_part_of_the_video(length: int, frames: int, seed: int) -> None:
+    video = VideoFeatures(appearance=torch.arange(float(length)).unsqueeze(1))
+    config, dims = ModelConfig(frames=frames), {"appearance": 1}
+    moments = np.random.default_rng(seed).random((1, frames))
+    drawn = video_batch([video], dims, config, moments=moments).appearance
+    assert drawn is not None
+    places = drawn[0, :, 0].tolist()
+    n = min(length, frames)
+    assert len(places) == n
+    assert places == sorted(places)
+    for part, place in enumerate(places):
+        assert int(part * length / n) <= place <= math.ceil((part + 1) * length / n) - 1
+    middle = video_batch([video], dims, config).appearance
+    assert middle is not None
+    assert middle[0, :, 0].tolist() == even_positions(length, frames)
+
+
+def test_frames_at_random_show_another_video_each_time() -> None:
+    def shown(at_random: bool) -> list[set[float]]:
+        data = training_set(videos=3, frames_at_random=at_random, frame_drop=0.0, model=ModelConfig(frames=2))
+        data.features = {f"v{i}": VideoFeatures(appearance=torch.arange(40.0).view(20, 2)) for i in range(3)}
+        return [{row[2] for row in flat(data.epoch(epoch))} for epoch in range(4)]
+
+    assert len({tuple(sums) for sums in shown(True)}) == 4
+    assert len({tuple(sums) for sums in shown(False)}) == 1
 
 
 def test_sentences_are_cut_and_unknown_words_are_no_targets() -> None:

@@ -23,16 +23,25 @@ def video_batch(
     *,
     anchors: np.ndarray | None = None,
     hidden: np.ndarray | None = None,
+    moments: np.ndarray | None = None,
 ) -> VideoBatch:
-    """Evenly chosen vectors of each kind, padded. ``hidden`` [B, frames] hides frames, but never all of a video."""
+    """Evenly chosen vectors of each kind, padded.
+
+    ``moments`` [B, frames], 0 to 1, says where in its part of the video each frame is taken (the middle if None);
+    ``hidden`` [B, frames] hides frames, but never all of a video.
+    """
     kinds = [kind for kind in ("appearance", "motion") if kind in dims]
     rows = [_frame_rows(video, kinds, config.frames) for video in videos]
+    if moments is None:
+        moments = np.full((len(videos), config.frames), 0.5)
     aligned: dict[str, Tensor] = {}
     mask = None
     for kind in kinds:
-        aligned[kind], mask = pad_batch(
-            [_aligned(getattr(video, kind), n, dims[kind]) for video, n in zip(videos, rows, strict=True)]
-        )
+        chosen = [
+            _aligned(getattr(video, kind), own[:n], dims[kind])
+            for video, n, own in zip(videos, rows, moments, strict=True)
+        ]
+        aligned[kind], mask = pad_batch(chosen)
     if mask is not None and hidden is not None:
         shown = mask & ~torch.from_numpy(hidden[:, : mask.shape[1]])
         mask = torch.where(shown.any(1, keepdim=True), shown, mask)
@@ -82,11 +91,13 @@ def _frame_rows(video: VideoFeatures, kinds: Sequence[str], limit: int) -> int:
     return min(limit, max(counts, default=0))
 
 
-def _aligned(x: Tensor | None, n: int, dim: int) -> Tensor:
-    """[M, d] → [n, d]: rows chosen, or repeated, evenly, so that appearance and motion stand side by side."""
+def _aligned(x: Tensor | None, moments: np.ndarray, dim: int) -> Tensor:
+    """[M, d] → [n, d]: a row of each of n even parts, so that appearance and motion stand side by side."""
+    n = len(moments)
     if x is None or not len(x):
         return torch.zeros(n, dim)
-    return x.float()[[(2 * i + 1) * len(x) // (2 * n) for i in range(n)]]
+    places = ((np.arange(n) + moments) * len(x) / n + 1e-9).astype(int)
+    return x.float()[places.clip(max=len(x) - 1)]
 
 
 def _rows(x: Tensor | None, n: int, dim: int) -> Tensor:

@@ -70,10 +70,9 @@ class SelfCriticalTrainer(Trainer):
         said = self._sample(batch, keywords)  # S sentences of each video
         rewards = self._rewards(batch.ids, said)  # [B, S]
         rows = self.samples + 1
-        repeated = KeywordBatch(keywords.words.repeat_interleave(rows, 0), keywords.weights.repeat_interleave(rows, 0))
         inputs, targets = (x.to(device) for x in self._with_truth(batch, said))  # [B · (S + 1), T]
         with autocast(self.config.precision, device):
-            logits = self.model(video, repeated, inputs, targets != PAD).logits  # [n, V]
+            logits = self.model(video, keywords, inputs, targets != PAD).logits  # [n, V]
         truth = torch.zeros_like(targets, dtype=torch.bool)
         truth[::rows] = True
         of_truth = truth[targets != PAD]  # [n]
@@ -115,12 +114,15 @@ class SelfCriticalTrainer(Trainer):
         return np.asarray(self.reward(videos, captions), dtype=np.float32).reshape(len(ids), self.samples)
 
     def _with_truth(self, batch: Batch, said: list[list[tuple[int, ...]]]) -> tuple[Tensor, Tensor]:
-        """Inputs and targets [B · (S + 1), T]: the ground-truth sentence of each video, then its samples."""
+        """Inputs and targets [B · (S + 1), T]: the ground-truth sentence of each video, then its samples.
+
+        T is the length of the longest sample: a few long true sentences would double the work.
+        """
         inputs, targets = sentence_batch([words for own in said for words in own], self.config.model.max_words)
-        length = max(inputs.shape[1], batch.inputs.shape[1])
+        length = inputs.shape[1]
         joined = []
         for truth, sampled in ((batch.inputs, inputs), (batch.targets, targets)):
-            truth, sampled = (F.pad(x, (0, length - x.shape[1]), value=PAD) for x in (truth, sampled))
+            truth = F.pad(truth, (0, max(length - truth.shape[1], 0)), value=PAD)[:, :length]
             joined.append(torch.cat([truth.unsqueeze(1), sampled.unflatten(0, (-1, self.samples))], 1).flatten(0, 1))
         return joined[0], joined[1]
 

@@ -111,10 +111,11 @@ class _Run:
         held = {item.id: store[item.id] for item in training}
         warmth = self._warmth(encoder, device, workspace)
         known = warmth.counts if warmth is not None else {}
+        invented = self._pseudo_sentences()
         assembled = assemble(
             training,
             held,
-            self._pseudo_sentences(),
+            invented,
             dims,
             config,
             known_words=known,
@@ -162,7 +163,7 @@ class _Run:
             trainer.best = start
         best = trainer.best
         if config.selfcritical.epochs:
-            references = {item.id: item.captions for item in training}
+            references = {item.id: (*item.captions, *invented.get(item.id, ())) for item in training}
             second = SelfCriticalTrainer(trainer, self.metric.reward(references))
             second.fit(validate, report)
             if _best_score(second.history) >= max(_best_score(history), start_score):

@@ -159,7 +159,9 @@ class TrainingSet:
                 words = self._own(sentence) if random.random() < own_share else video.retrieved
                 keywords.append(_dropped(words, config.keywords.drop, random))
         inputs, outputs = sentence_batch([s.numbers for s in sentences], config.model.max_words)
-        hidden = np.stack([random.random(config.model.frames) < config.frame_drop for random in sources])
+        frames = config.model.frames
+        hidden = np.stack([random.random(frames) < config.frame_drop for random in sources])
+        moments = np.stack([random.random(frames) for random in sources]) if config.frames_at_random else None
         weight = torch.tensor(weights)
         counted = torch.tensor([config.word_loss == "all" or s.pseudo for s in sentences])
         return Batch(
@@ -170,6 +172,7 @@ class TrainingSet:
                 config.model,
                 anchors=np.stack([video.anchor for video in chosen]),
                 hidden=hidden,
+                moments=moments,
             ),
             keyword_batch(keywords, self.vocabulary, config.keywords.count),
             inputs,

@@ -203,6 +203,11 @@ class TrainConfig(Section):
         description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9).",
     )
     word_loss_weight: float = Field(1.0, ge=0, description="Weight of the word loss.")
+    frames_at_random: bool = Field(
+        True,
+        description="Each time a video is shown in training, takes each frame from a random place in its part of the "
+        "video, not from the middle.",
+    )
     frame_drop: float = Field(0.2, ge=0, lt=1, description="In training, each frame is left out with this probability.")
     average: float = Field(0.99, ge=0, lt=1, description="Decay of the running average of the weights, per step.")
     length_penalty: float = Field(
