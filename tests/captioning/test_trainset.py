@@ -24,7 +24,7 @@ VOCABULARY = Vocabulary([f"w{i}" for i in range(40)])
 
 def training_set(videos: int = 10, **changes: Any) -> TrainingSet:
     config = TrainConfig(**{"batch": 4, "epochs": 5, "model": ModelConfig(frames=4), **changes})
-    features = {f"v{i}": VideoFeatures(appearance=torch.full((3 + i % 4, 2), float(i))) for i in range(videos)}
+    looks = {f"v{i}": [VideoFeatures(appearance=torch.full((3 + i % 4, 2), float(i)))] for i in range(videos)}
     examples = [
         TrainingVideo(
             f"v{i}",
@@ -36,7 +36,7 @@ def training_set(videos: int = 10, **changes: Any) -> TrainingSet:
         )
         for i in range(videos)
     ]
-    return TrainingSet(examples, features, {"appearance": 2}, VOCABULARY, config, seed=7)
+    return TrainingSet(examples, looks, {"appearance": 2}, VOCABULARY, config, seed=7)
 
 
 def flat(steps: Any) -> list[tuple[Any, ...]]:
@@ -116,11 +116,17 @@ def test_a_frame_comes_from_its_own_part_of_the_video(length: int, frames: int, 
 def test_frames_at_random_show_another_video_each_time() -> None:
     def shown(at_random: bool) -> list[set[float]]:
         data = training_set(videos=3, frames_at_random=at_random, frame_drop=0.0, model=ModelConfig(frames=2))
-        data.features = {f"v{i}": VideoFeatures(appearance=torch.arange(40.0).view(20, 2)) for i in range(3)}
+        data.looks = {f"v{i}": [VideoFeatures(appearance=torch.arange(40.0).view(20, 2))] for i in range(3)}
         return [{row[2] for row in flat(data.epoch(epoch))} for epoch in range(4)]
 
     assert len({tuple(sums) for sums in shown(True)}) == 4
     assert len({tuple(sums) for sums in shown(False)}) == 1
+
+
+def test_every_look_at_a_video_is_shown() -> None:
+    data = training_set(videos=2, frame_drop=0.0)
+    data.looks = {f"v{i}": [VideoFeatures(appearance=torch.full((1, 2), float(k))) for k in (0, 5, 9)] for i in (0, 1)}
+    assert {row[2] for epoch in range(20) for row in flat(data.epoch(epoch))} == {0.0, 10.0, 18.0}
 
 
 def test_sentences_are_cut_and_unknown_words_are_no_targets() -> None:

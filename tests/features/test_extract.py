@@ -23,7 +23,7 @@ from fewcap.core.config.data import DataConfig
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import read_jsonl
-from fewcap.data.prepare import prepare
+from fewcap.data.prepare import prepare, read_dataset
 from fewcap.features import engines
 from fewcap.features import extract as stage
 from fewcap.features.extract import Extractor, extract
@@ -94,6 +94,25 @@ def test_index_shards_and_counts(data: Path, reference: Path) -> None:
     assert photo.motion.shape == (0, store.kinds["motion"].dim)
     with pytest.raises(FewcapError, match="no features of video 'v33'. Did you mean"):
         store["v33"]
+
+
+def test_videos_of_few_frames_are_looked_at_through_cut_outs(data: Path, reference: Path, tmp_path: Path) -> None:
+    cropped = CONFIG.model_copy(update={"crops": 2})
+    assert extract(data, tmp_path / "a", cropped).counts["videos"] == 13
+    extract(data, tmp_path / "b", cropped.model_copy(update={"workers": 2}))
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    plain, store = FeatureStore(reference), FeatureStore(tmp_path / "a")
+    assert len(store) == len(plain)
+    training = {item.id for item in read_dataset(data).items if item.split == "train"}
+    for video in store.ids:
+        looks = store.looks(video)
+        assert len(looks) == (3 if video in training & {"pair", "photo"} else 1)
+        for look, name in ((looks[0], "appearance"), (looks[0], "motion"), (looks[0], "objects")):
+            torch.testing.assert_close(getattr(look, name), getattr(plain[video], name))
+        vectors = [look.appearance for look in looks if look.appearance is not None]
+        assert {x.shape for x in vectors} == {vectors[0].shape}
+        assert all(not torch.equal(a, b) for i, a in enumerate(vectors) for b in vectors[:i])
+    assert training & {"pair", "photo"}
 
 
 def test_store_can_be_sent_to_another_process(reference: Path) -> None:

@@ -35,7 +35,7 @@ class Assembled:
 
 def assemble(
     items: Sequence[VideoItem],
-    features: Mapping[str, VideoFeatures],
+    looks: Mapping[str, Sequence[VideoFeatures]],
     pseudo: Mapping[str, Sequence[str]],
     dims: Mapping[str, int],
     config: TrainConfig,
@@ -63,7 +63,7 @@ def assemble(
     embeddings = encoder.encode([text for own in truth for text in own])
     keyword_texts = [" ".join(dict.fromkeys(w for text in own for w in keywords(text))) for own in truth]
     keyword_targets = encoder.encode(keyword_texts)
-    pool = pooled([features[item.id] for item in videos], dims)
+    pool = pooled([looks[item.id][0] for item in videos], dims)
 
     texts = [text for own in truth for text in own] + [text for own in invented for text in own]
     owners = [videos[i].id for i in video_of] + [
@@ -96,7 +96,7 @@ def assemble(
         )
         for i, item in enumerate(videos)
     ]
-    data = TrainingSet(examples, features, dims, vocabulary, config, seed=seed)
+    data = TrainingSet(examples, looks, dims, vocabulary, config, seed=seed)
     return Assembled(data, vocabulary, bank, tower)
 
 

@@ -48,7 +48,7 @@ class SelfCriticalTrainer(Trainer):
         before.model.load_state_dict(before.best)
         super().__init__(
             before.model,
-            TrainingSet(data.videos, data.features, data.dims, data.vocabulary, config, seed=before.seed),
+            TrainingSet(data.videos, data.looks, data.dims, data.vocabulary, config, seed=before.seed),
             config,
             seed=before.seed,
             device=before.device,

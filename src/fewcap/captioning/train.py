@@ -108,13 +108,13 @@ class _Run:
         encoder = SentenceEncoder.load(config.videotext.encoder)
         device = pick_device(config.device)
         dims = {str(kind): info.dim for kind, info in store.kinds.items()}
-        held = {item.id: store[item.id] for item in training}
+        looks = {item.id: store.looks(item.id) for item in training}
         warmth = self._warmth(encoder, device, workspace)
         known = warmth.counts if warmth is not None else {}
         invented = self._pseudo_sentences()
         assembled = assemble(
             training,
-            held,
+            looks,
             invented,
             dims,
             config,
@@ -135,7 +135,7 @@ class _Run:
                 sizes.vocabulary - len(earlier.words),
             )
         else:
-            _fit_reductions(model, held)
+            _fit_reductions(model, [own[0] for own in looks.values()])
         if warmth is not None:
             taken = warmup.apply(warmth, model, assembled.vocabulary)
             log.info("text warm-up: %d tensors taken over", taken)
@@ -202,10 +202,10 @@ class _Run:
         return shared
 
 
-def _fit_reductions(model: CaptionModel, videos: Mapping[str, VideoFeatures]) -> None:
+def _fit_reductions(model: CaptionModel, videos: Sequence[VideoFeatures]) -> None:
     """Principal components of at most some ten thousand vectors, taken evenly from the training videos."""
     for kind, reduction in model.video_encoder.reductions.items():
-        found = [x for video in videos.values() if (x := getattr(video, kind)) is not None and len(x)]
+        found = [x for video in videos if (x := getattr(video, kind)) is not None and len(x)]
         each = max(1, MOST_VECTORS // max(len(found), 1))
         reduction.fit(torch.cat([select_evenly(x, each).float() for x in found]))  # type: ignore[operator]
 

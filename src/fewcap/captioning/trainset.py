@@ -91,19 +91,22 @@ def cross_fitted(
 
 
 class TrainingSet:
-    """Draws the batches of an epoch; the same seed and epoch always give the same batches."""
+    """Draws the batches of an epoch; the same seed and epoch always give the same batches.
+
+    ``looks`` holds the features of each video, then those of its cut-outs: one of them is shown at a time.
+    """
 
     def __init__(
         self,
         videos: Sequence[TrainingVideo],
-        features: Mapping[str, VideoFeatures],
+        looks: Mapping[str, Sequence[VideoFeatures]],
         dims: Mapping[str, int],
         vocabulary: Vocabulary,
         config: TrainConfig,
         *,
         seed: int,
     ) -> None:
-        self.videos, self.features, self.dims, self.vocabulary = videos, features, dims, vocabulary
+        self.videos, self.looks, self.dims, self.vocabulary = videos, looks, dims, vocabulary
         self.config, self.seed = config, seed
         self.batch = config.batch_of(len(videos))
 
@@ -160,6 +163,7 @@ class TrainingSet:
                 keywords.append(_dropped(words, config.keywords.drop, random))
         inputs, outputs = sentence_batch([s.numbers for s in sentences], config.model.max_words)
         frames = config.model.frames
+        seen = [_one(self.looks[video.id], random) for video, random in zip(chosen, sources, strict=True)]
         hidden = np.stack([random.random(frames) < config.frame_drop for random in sources])
         moments = np.stack([random.random(frames) for random in sources]) if config.frames_at_random else None
         weight = torch.tensor(weights)
@@ -167,7 +171,7 @@ class TrainingSet:
         return Batch(
             tuple(video.id for video in chosen),
             video_batch(
-                [self.features[video.id] for video in chosen],
+                seen,
                 self.dims,
                 config.model,
                 anchors=np.stack([video.anchor for video in chosen]),
@@ -189,6 +193,10 @@ class TrainingSet:
 
     def _own(self, sentence: Sentence) -> Sequence[Keyword]:
         return [Keyword(word, 1.0) for word in sentence.keywords[: self.config.keywords.count]]
+
+
+def _one(looks: Sequence[VideoFeatures], random: np.random.Generator) -> VideoFeatures:
+    return looks[int(random.integers(len(looks)))]
 
 
 def _dropped(keywords: Sequence[Keyword], probability: float, random: np.random.Generator) -> list[Keyword]:

@@ -27,6 +27,7 @@ from fewcap.core.errors import FewcapError
 from fewcap.core.types import KINDS, VideoFeatures
 from fewcap.features.backbones import Backbones, build
 from fewcap.features.backbones.base import Appearance
+from fewcap.features.picture import WHOLE, Crop
 from fewcap.features.shots import Pieces, cut
 from fewcap.features.sight import sight
 from fewcap.features.sources import open_source
@@ -47,6 +48,7 @@ class Job:
     start: float | None = None  # seconds
     end: float | None = None
     cut_above: float | None = None  # a video that lasts more seconds is only cut into pieces
+    cropped: bool = False  # through a cut-out that follows from the id
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ class Computer:
                         continue
                     parts = _one_walk(waiting)
                     spans = [(part.start, part.end) for part in parts]
+                    crop = Crop.drawn(parts[0].id) if parts[0].cropped else WHOLE
                     for sample, later in zip_longest(
-                        sample_parts(source, spans, self.config, self.backbones.views), parts[1:]
+                        sample_parts(source, spans, self.config, self.backbones.views, crop), parts[1:]
                     ):
                         yield waiting.popleft(), sample
                         if later is not None:

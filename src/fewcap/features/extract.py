@@ -94,12 +94,12 @@ def _build(
         if item.path is None
     }
     units = _units(jobs)
-    missing = [unit for unit in units if not workspace.exists(_unit_file(unit.name))]
-    with progress("features", len(jobs), "videos") as bar:
-        bar.advance(len(jobs) - sum(len(unit.jobs) for unit in missing))
-        for done in _run(missing, config):
-            _save_unit(workspace, done)
-            bar.advance(len(done.unit.jobs))
+    _run_all(workspace, "features", units, config)
+    video_of = _cropped(workspace, dataset, units, config)
+    paths = {job.id: job.path for job in jobs}
+    crop_jobs = [Job(name, paths[video], cropped=True) for name, video in video_of.items()]
+    crop_units = _units(crop_jobs, "crops-")
+    _run_all(workspace, "cut-outs", crop_units, config)
     writer = _ShardWriter(workspace)
     videos: dict[str, Any] = {}
     warnings: dict[str, list[str]] = {}
@@ -111,8 +111,24 @@ def _build(
         if noted := facts.pop("warnings", None):
             warnings[row["id"]] = noted
         videos[row["id"]] = {"shard": writer.add(tensors), **facts}
+    for row, tensors in _unit_rows(workspace, crop_units):
+        if row["error"] is None:
+            videos[video_of[row["id"]]].setdefault("crops", {})[row["id"]] = writer.add(tensors)
     writer.flush()
     return _finish(workspace, backbones, videos, errors, warnings)
+
+
+def _run_all(workspace: Workspace, what: str, units: Sequence[Unit], config: FeaturesConfig) -> None:
+    """Runs the units that an earlier run has not finished."""
+    missing = [unit for unit in units if not workspace.exists(_unit_file(unit.name))]
+    total = sum(len(unit.jobs) for unit in units)
+    if not total:
+        return
+    with progress(what, total, "videos") as bar:
+        bar.advance(total - sum(len(unit.jobs) for unit in missing))
+        for done in _run(missing, config):
+            _save_unit(workspace, done)
+            bar.advance(len(done.unit.jobs))
 
 
 def _run(units: Sequence[Unit], config: FeaturesConfig) -> Iterator[Done]:
@@ -126,10 +142,26 @@ def _run(units: Sequence[Unit], config: FeaturesConfig) -> Iterator[Done]:
     return run_processes(units, config, workers)
 
 
-def _units(jobs: Sequence[Job]) -> list[Unit]:
+def _cropped(workspace: Workspace, dataset: Dataset, units: Sequence[Unit], config: FeaturesConfig) -> dict[str, str]:
+    """Names of the cut-outs to look at, each with its video: training videos of which there are few frames."""
+    if not config.crops:
+        return {}
+    ids = {item.id for item in dataset.items}
+    training = {item.id for item in dataset.items if item.split == "train"}
+    found: dict[str, str] = {}
+    for row, _ in _unit_rows(workspace, units):
+        video = row["id"]
+        if video in training and row["error"] is None and len(row["facts"]["timestamps"]) < config.min_frames:
+            found |= {f"{video} (cut-out {number})": video for number in range(1, config.crops + 1)}
+    if clash := ids & found.keys():
+        raise FewcapError(f"a video is called '{min(clash)}', as a cut-out of another would be; rename it.")
+    return found
+
+
+def _units(jobs: Sequence[Job], prefix: str = "") -> list[Unit]:
     """Parts of the work that do not depend on who does it, so that any number of workers can go on with it."""
     size = min(max(len(jobs) // 8, 1), _UNIT)
-    return [Unit(f"{first:08d}", tuple(jobs[first : first + size])) for first in range(0, len(jobs), size)]
+    return [Unit(f"{prefix}{first:08d}", tuple(jobs[first : first + size])) for first in range(0, len(jobs), size)]
 
 
 def _unit_file(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,29 @@ class View:
     width: int
     height: int
     keep_shape: bool = False  # width is then the shorter side and height the limit of the longer one
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A part of the upright picture, in shares of its width and height, and whether it is mirrored."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    mirrored: bool
+
+    @classmethod
+    def drawn(cls, name: str) -> Crop:
+        """A random part, a half to nearly all of the picture; the same for the same name."""
+        random = np.random.default_rng(list(sha256(name.encode()).digest()))
+        side, shape = random.uniform(0.55, 0.95) ** 0.5, np.exp(random.uniform(-0.2, 0.2))
+        width, height = min(side * shape, 1.0), min(side / shape, 1.0)
+        left, top = random.uniform(0, 1 - width), random.uniform(0, 1 - height)
+        return cls(left, top, width, height, bool(random.random() < 0.5))
+
+
+WHOLE = Crop(0.0, 0.0, 1.0, 1.0, mirrored=False)
 
 
 @dataclass(frozen=True)
@@ -43,15 +67,18 @@ class Picture:
 class Resizer:
     """Brings the pictures of one video to one view; what ffmpeg prepares for a size is kept for the next picture."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
+    def __init__(self, view: View, crop: Crop = WHOLE) -> None:
+        self._view, self._crop = view, crop
         self._reformatter = VideoReformatter()
 
     def array(self, picture: Picture) -> np.ndarray:
         """The picture as uint8 [H, W, 3], upright, in the size of the view."""
         frame, turns = picture.frame, picture.turns
         upright = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
-        width, height = self._size(*upright)
+        crop = self._crop
+        size = self._size(upright[0] * crop.width, upright[1] * crop.height)
+        width, height = round(size[0] / crop.width), round(size[1] / crop.height)  # of the whole picture
+        left, top = min(round(crop.left * width), width - size[0]), min(round(crop.top * height), height - size[1])
         if turns % 2:
             width, height = height, width
         # Averaging over areas keeps small things visible when a large frame shrinks; growing needs a curve.
@@ -64,9 +91,10 @@ class Resizer:
             interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
             threads=1,
         )
-        return np.ascontiguousarray(np.rot90(resized.to_ndarray(), turns))
+        part = np.rot90(resized.to_ndarray(), turns)[top : top + size[1], left : left + size[0]]
+        return np.ascontiguousarray(part[:, ::-1] if crop.mirrored else part)
 
-    def _size(self, width: int, height: int) -> tuple[int, int]:
+    def _size(self, width: float, height: float) -> tuple[int, int]:
         if not self._view.keep_shape:
             return self._view.width, self._view.height
         scale = min(self._view.width / min(width, height), self._view.height / max(width, height))

@@ -63,14 +63,22 @@ class FeatureStore:
         if video not in self._videos:
             hint = nearest(video, self._videos) or " Its row in problems.jsonl may say why."
             raise FewcapError(f"{self.folder}: there are no features of video '{video}'.{hint}")
-        shard = self._open(self._videos[video]["shard"])
-        return VideoFeatures(
-            **{kind: shard.get_tensor(tensor_key(kind, video)) if kind in self.kinds else None for kind in KINDS}
-        )
+        return self._read(self._videos[video]["shard"], video)
+
+    def looks(self, video: str) -> tuple[VideoFeatures, ...]:
+        """The features of a video, then those of its cut-outs."""
+        crops: dict[str, str] = self.facts(video).get("crops", {})
+        return (self[video], *(self._read(shard, name) for name, shard in crops.items()))
 
     def facts(self, video: str) -> dict[str, Any]:
         """Counts and timestamps of a video, as the index holds them."""
         return self._videos[video]
+
+    def _read(self, shard: str, name: str) -> VideoFeatures:
+        tensors = self._open(shard)
+        return VideoFeatures(
+            **{kind: tensors.get_tensor(tensor_key(kind, name)) if kind in self.kinds else None for kind in KINDS}
+        )
 
     def _open(self, name: str) -> Any:
         if name not in self._shards:

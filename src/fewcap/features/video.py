@@ -12,7 +12,7 @@ import numpy as np
 
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
-from fewcap.features.picture import Picture, Resizer, View
+from fewcap.features.picture import WHOLE, Crop, Picture, Resizer, View
 from fewcap.features.sampling import Plan, plan
 from fewcap.features.sources import Source, open_source
 
@@ -50,7 +50,9 @@ def sample_video(
         return next(sample_parts(source, [(start, end)], config, views))
 
 
-def sample_parts(source: Source, parts: Sequence[Part], config: FeaturesConfig, views: Views) -> Iterator[Sample]:
+def sample_parts(
+    source: Source, parts: Sequence[Part], config: FeaturesConfig, views: Views, crop: Crop = WHOLE
+) -> Iterator[Sample]:
     """The same for several parts that follow one another, in one walk; the time limit holds for each."""
     plans = [_plan(source, part, config) for part in parts]
     part_of = {moment: number for number, moments in enumerate(plans) for moment in moments.moments}
@@ -58,7 +60,7 @@ def sample_parts(source: Source, parts: Sequence[Part], config: FeaturesConfig, 
     found = next(walk, None)
     for number, moments in enumerate(plans):
         frames = found[1] if found is not None and found[0] == number else ()
-        yield _collect(source, frames, moments, config, views)
+        yield _collect(source, frames, moments, config, views, crop)
         source.watch.restart()  # the time until the next part is asked for does not count
         if frames:
             found = next(walk, None)
@@ -79,6 +81,7 @@ def _collect(
     moments: Plan,
     config: FeaturesConfig,
     views: Views,
+    crop: Crop,
 ) -> Sample:
     """Sorts the frames of a walk by who asked for them."""
     origin = source.timeline.start
@@ -90,7 +93,7 @@ def _collect(
     frames: dict[float, np.ndarray] = {}  # by the time of the frame: a frame that is asked for twice counts once
     clip_frames: dict[float, np.ndarray] = {}
     objects: dict[float, np.ndarray] = {}
-    resize = {view: Resizer(view) for view in (views.frames, views.clips, views.objects) if view is not None}
+    resize = {view: Resizer(view, crop) for view in (views.frames, views.clips, views.objects) if view is not None}
     shown: dict[float, float] = {}  # moment -> time of the frame shown
     for moment, at, picture in walk:
         shown[moment] = at

@@ -44,6 +44,13 @@ class FeaturesConfig(Section):
     max_clips: int = Field(20, ge=1, le=1000, description="Clips taken of a long video, evenly spaced.")
     objects_per_frame: int = Field(5, ge=1, le=49, description="Objects taken of one frame (faster_rcnn: usually 10).")
     max_objects: int = Field(40, ge=1, le=1000, description="Objects taken of a video; its frames share them evenly.")
+    crops: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="Training videos of fewer than min_frames frames (photographs, pairs of stills) are looked at so "
+        "many times more, each time through a random cut-out, mirrored or not; training chooses among these looks.",
+    )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="Arithmetic of the networks; bfloat16 is faster and differs by some per cent."
     )
@@ -82,7 +89,8 @@ class FeaturesConfig(Section):
 
     def content(self) -> dict[str, Any]:
         """The fields that decide what comes out."""
-        return self.model_dump(mode="json", exclude=set(RUNTIME))
+        unused = () if self.crops else ("crops",)  # features without cut-outs are what they were before there were any
+        return self.model_dump(mode="json", exclude={*RUNTIME, *unused})
 
 
 def _known(key: str, name: str | None, choices: tuple[str, ...]) -> None:
