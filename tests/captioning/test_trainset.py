@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,19 @@ def test_frames_at_random_show_another_video_each_time() -> None:
 
     assert len({tuple(sums) for sums in shown(True)}) == 4
     assert len({tuple(sums) for sums in shown(False)}) == 1
+
+
+def test_sentences_that_others_agree_with_are_drawn_more_often() -> None:
+    def shares(power: float) -> np.ndarray:
+        data = training_set(videos=40, agreement=power, batch=40, pseudo_per_video=0)
+        data.videos = [replace(video, agreement=(0.0, 1.0, 3.0)) for video in data.videos]
+        words = [row[0][2] - 5 for epoch in range(25) for row in flat(data.epoch(epoch))]
+        return np.bincount(words, minlength=3) / len(words)
+
+    np.testing.assert_allclose(shares(0.0), [1 / 3] * 3, atol=0.06)
+    weights = np.array([0.05, 0.75, 2.25])
+    np.testing.assert_allclose(shares(1.0), weights / weights.sum(), atol=0.06)
+    assert shares(2.0)[2] > shares(1.0)[2]
 
 
 def test_every_look_at_a_video_is_shown() -> None:

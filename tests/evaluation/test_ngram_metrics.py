@@ -103,6 +103,18 @@ def test_reward_of_several_captions_is_that_of_each_alone() -> None:
         assert value == pytest.approx(alone[list(references).index(video)], abs=1e-12)
 
 
+def test_agreement_is_the_score_against_the_others() -> None:
+    references = {
+        "a": ["a man is running", "a man is running", "the dog barks"],
+        "b": ["a dog sits on a ball", "a dog sits on the ball", "a dog plays"],
+        "c": ["a cat"],
+    }
+    agreement = CiderMetric().agreement(references)
+    np.testing.assert_allclose(agreement["a"], [5, 5, 0], atol=1e-9)
+    assert agreement["b"][0] > agreement["b"][2] > 0
+    assert agreement["c"].tolist() == [0]
+
+
 def test_a_caption_that_breaks_off_is_paid_less() -> None:
     references = {"a": ["a man is running with a ball", "a man is running with a ball"], "b": ["a dog"]}
     reward = CiderReward(references)

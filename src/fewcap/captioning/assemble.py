@@ -13,7 +13,7 @@ from fewcap.captioning.retrieval import SentenceBank, retrieve
 from fewcap.captioning.trainset import Sentence, TrainingSet, TrainingVideo, cross_fitted
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.errors import FewcapError
-from fewcap.core.types import VideoFeatures, VideoItem
+from fewcap.core.types import CaptionMetric, VideoFeatures, VideoItem
 from fewcap.pseudo.videotext import Tower, fit_tower, pooled
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.keywords import keywords
@@ -43,6 +43,7 @@ def assemble(
     known_words: Mapping[str, int],
     encoder: SentenceEncoder,
     seed: int,
+    metric: CaptionMetric,
     before: TrainedCaptioner | None = None,
 ) -> Assembled:
     """``pseudo`` holds invented sentences by video id; ``known_words`` counts of a text warm-up's words.
@@ -84,6 +85,7 @@ def assemble(
         bank = before.bank.joined(bank.seen_by(tower))
         anchors = tower.videos(pool)
         retrieved = [tuple(retrieve(bank, row, config.keywords)) for row in bank.similarities(anchors, exclude=ids)]
+    agreement = metric.agreement(dict(zip(ids, truth, strict=True))) if config.agreement else {}
     examples = [
         TrainingVideo(
             item.id,
@@ -93,6 +95,7 @@ def assemble(
             anchors[i],
             keyword_targets[i],
             item.further,
+            tuple(agreement[item.id].tolist()) if config.agreement else (),
         )
         for i, item in enumerate(videos)
     ]

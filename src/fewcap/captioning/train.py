@@ -121,6 +121,7 @@ class _Run:
             known_words=known,
             encoder=encoder,
             seed=seed,
+            metric=self.metric,
             before=self.before,
         )
         torch.manual_seed(seed)

@@ -39,6 +39,7 @@ class TrainingVideo:
     anchor: np.ndarray  # [d_s], by a video-text model that has not seen the video
     keyword_target: np.ndarray  # [d_s], the ground-truth keywords in the sentence encoder's space
     further: bool = False  # of a corpus that trains beside the first one
+    agreement: tuple[float, ...] = ()  # of each true sentence with the others; empty: not known
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,18 @@ class TrainingSet:
         )
 
     def _draw(self, video: TrainingVideo, random: np.random.Generator) -> list[Sentence]:
-        truth = random.permutation(len(video.truth))[: self.config.sentences_per_video]
+        count = min(self.config.sentences_per_video, len(video.truth))
+        truth = random.choice(len(video.truth), count, replace=False, p=self._chances(video))
         pseudo = random.permutation(len(video.pseudo))[: self.config.pseudo_per_video]
         return [video.truth[i] for i in truth] + [video.pseudo[i] for i in pseudo]
+
+    def _chances(self, video: TrainingVideo) -> np.ndarray | None:
+        """Of being drawn, by agreement; a sentence that stands alone keeps a small one."""
+        agreement = np.array(video.agreement)
+        if not agreement.sum():
+            return None
+        chances = np.maximum(agreement / agreement.mean(), 0.05) ** self.config.agreement
+        return np.asarray(chances / chances.sum())
 
     def _own(self, sentence: Sentence) -> Sequence[Keyword]:
         return [Keyword(word, 1.0) for word in sentence.keywords[: self.config.keywords.count]]

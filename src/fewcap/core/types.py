@@ -54,3 +54,7 @@ class CaptionMetric(Protocol):
     def reward(self, references: Mapping[str, Sequence[str]]) -> CaptionReward:
         """The same measure for many captions of a video, to train by."""
         ...
+
+    def agreement(self, references: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+        """How well each reference would do against the others of its video, by this measure."""
+        ...

@@ -115,6 +115,14 @@ class CiderMetric:
     def reward(self, references: Mapping[str, Sequence[str]]) -> CiderReward:
         return CiderReward(references)
 
+    def agreement(self, references: Mapping[str, Sequence[str]]) -> dict[str, Floats]:
+        """A reference has its highest score, 10, against itself: that part is taken off."""
+        videos = [video for video, group in references.items() for _ in group]
+        scores = CiderReward(references)(videos, [text for group in references.values() for text in group])
+        ends = np.cumsum([len(group) for group in references.values()])
+        parts = zip(references, np.split(scores, ends[:-1]), strict=True)
+        return {video: np.maximum(len(own) * own - 10, 0) / max(len(own) - 1, 1) for video, own in parts}
+
 
 def cider_d(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
     """CIDEr-D × 100 of captions against references."""

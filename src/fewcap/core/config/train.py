@@ -184,6 +184,12 @@ class TrainConfig(Section):
     )
     accumulate: int = Field(1, gt=0, description="Splits the videos of a step into this many parts to save memory.")
     sentences_per_video: int = Field(1, gt=0, description="Ground-truth sentences drawn from each video in an epoch.")
+    agreement: float = Field(
+        0.0,
+        ge=0,
+        description="Draws a video's true sentences with chances that grow with their agreement (CIDEr-D with the "
+        "video's other sentences) to this power; 0 draws all alike.",
+    )
     pseudo_per_video: int = Field(1, ge=0, description="Pseudo sentences drawn from each video in an epoch.")
     further_until: float = Field(
         1.0,
