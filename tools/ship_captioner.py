@@ -18,6 +18,8 @@ ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
 def main() -> None:
     model = Path(sys.argv[1]) / "model"
     trained = Manifest.read(model)
+    card = ASSETS / ASSET / "README.md"
+    text = card.read_text()
 
     def build(workspace: Workspace) -> dict[str, Any]:
         captioner = TrainedCaptioner.load(model)
@@ -26,6 +28,7 @@ def main() -> None:
         return trained.counts
 
     run_stage(Stage(ASSETS / ASSET, "model", inputs={"model": trained.digest}, config={"form": "eight bits"}), build)
+    card.write_text(text)  # a new artefact replaces all files of the folder
     for left in (".lock", "journal.jsonl"):
         (ASSETS / ASSET / left).unlink(missing_ok=True)
 
