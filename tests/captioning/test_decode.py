@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -53,6 +53,8 @@ def everything(decoder: TableDecoder, video: int, limit: int, penalty: float) ->
     scores = {}
     for length in range(limit + 1):
         for words in product(range(4, V), repeat=length):
+            if any(a == b for a, b in pairwise(words)):
+                continue
             if length < limit:
                 scores[words] = decoder.value(video, words, ended=True) / (length + 1) ** penalty
             else:
@@ -90,11 +92,20 @@ def test_beam_of_one_is_greedy() -> None:
     while len(words) < 8:
         path = [0, BOS, *words]
         row = decoder.table[0, path[-2], path[-1]].clone()
-        row[[0, 1, 3]] = float("-inf")
+        row[[0, 1, 3, path[-1]]] = float("-inf")
         if int(row.argmax()) == EOS:
             break
         words.append(int(row.argmax()))
     assert found[0].words == tuple(words)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_no_word_follows_itself(seed: int) -> None:
+    decoder = TableDecoder(2, seed, sharpness=4.0)
+    decoder.table[:, :, range(4, V), range(4, V)] += 5  # it would love to
+    for hypotheses in beam_search(decoder, 2, beam=3, max_words=8):
+        assert all(a != b for h in hypotheses for a, b in pairwise(h.words))
 
 
 def test_videos_do_not_touch_one_another() -> None:
