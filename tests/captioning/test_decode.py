@@ -51,7 +51,7 @@ class TableDecoder:
 
 def everything(decoder: TableDecoder, video: int, limit: int, penalty: float) -> dict[tuple[int, ...], float]:
     scores = {}
-    for length in range(limit + 1):
+    for length in range(1, limit + 1):
         for words in product(range(4, V), repeat=length):
             if any(a == b for a, b in pairwise(words)):
                 continue
@@ -93,6 +93,7 @@ def test_beam_of_one_is_greedy() -> None:
         path = [0, BOS, *words]
         row = decoder.table[0, path[-2], path[-1]].clone()
         row[[0, 1, 3, path[-1]]] = float("-inf")
+        row[EOS] = row[EOS] if words else float("-inf")
         if int(row.argmax()) == EOS:
             break
         words.append(int(row.argmax()))

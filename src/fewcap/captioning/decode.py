@@ -50,9 +50,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The ``beam`` best sentences of each video, best first; ``beam=1`` is greedy.
 
-    A sentence scores its log-probability / length^length_penalty, EOS counted as a word. No word follows itself:
-    dividing by the length pays for "table table table tennis". ``block_repeats=n`` forbids a second occurrence of any n
-    words in a row.
+    A sentence scores its log-probability / length^length_penalty, EOS counted as a word. A sentence has a word at
+    least, and no word follows itself: dividing by the length pays for "table table table tennis". ``block_repeats=n``
+    forbids a second occurrence of any n words in a row.
     """
     alive = torch.zeros(videos, 1, device=device)  # log-probabilities [B, rows]
     history = torch.full((videos, 1, 1), BOS, dtype=torch.long, device=device)  # [B, rows, length]
@@ -63,6 +63,8 @@ def beam_search(
         log_probs = decoder.step(history[:, :, -1].reshape(-1)).float().view(videos, rows, -1)  # [B, rows, V]
         log_probs[:, :, list(NEVER)] = float("-inf")
         log_probs.scatter_(2, history[:, :, -1:], float("-inf"))
+        if length == 1:
+            log_probs[:, :, EOS] = float("-inf")
         if block_repeats:
             _block_repeats(log_probs, history, block_repeats)
         vocabulary = log_probs.shape[-1]
