@@ -89,8 +89,8 @@ class KeywordConfig(Section):
     count: int = Field(8, gt=0, description="N_word, the number of keywords (the paper: 4, 5 or 7).")
     source: Literal["retrieved", "own", "mixed"] = Field(
         "mixed",
-        description="Training keywords: of the sentence itself (worth a try with one sentence a video, ruinous with many), "
-        "retrieved as for a new video, or mixed.",
+        description="Training keywords: of the sentence itself (worth a try with one sentence a video, ruinous with "
+        "many), retrieved as for a new video, or mixed.",
     )
     own_start: float = Field(0.5, ge=0, le=1, description="Mixed: share of own keywords in the first epoch.")
     own_end: float = Field(0.0, ge=0, le=1, description="Mixed: share of own keywords in the last epoch.")
