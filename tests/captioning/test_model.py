@@ -246,18 +246,18 @@ def test_step_by_step_with_the_cache_is_the_whole_sentence_at_once() -> None:
         torch.testing.assert_close(share[:, 0], whole.video_share[:, t], atol=1e-5, rtol=1e-4)
 
 
-SWITCHES = [
-    {"object_joint": False}, {"keyword_refiner": False}, {"fusion": "concatenation"}, {"fusion": "none"},
-    {"decoder": "parallel"}, {"decoder_residual": False}, {"tie_words": False}, {"anchor": False},
-    {"video_blocks": 2}, {"keyword_blocks": 2},
-]  # fmt: skip
-
-
 def test_asking_for_some_words_gives_the_same_logits() -> None:
     net, (video, keywords, words) = model(), inputs()
     asked = torch.rand(words.shape, generator=torch.Generator().manual_seed(3)) < 0.5
     whole = net(video, keywords, words)
     torch.testing.assert_close(net(video, keywords, words, asked).logits, whole.logits[asked])
+
+
+SWITCHES = [
+    {"object_joint": False}, {"keyword_refiner": False}, {"fusion": "concatenation"}, {"fusion": "none"},
+    {"decoder": "parallel"}, {"decoder_residual": False}, {"tie_words": False}, {"anchor": False},
+    {"video_blocks": 2}, {"keyword_blocks": 2},
+]  # fmt: skip
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 import threading
 import time
@@ -107,12 +108,26 @@ def test_videos_of_few_frames_are_looked_at_through_cut_outs(data: Path, referen
     for video in store.ids:
         looks = store.looks(video)
         assert len(looks) == (3 if video in training & {"pair", "photo"} else 1)
-        for look, name in ((looks[0], "appearance"), (looks[0], "motion"), (looks[0], "objects")):
-            torch.testing.assert_close(getattr(look, name), getattr(plain[video], name))
+        for kind in plain.kinds:
+            assert torch.equal(getattr(looks[0], kind), getattr(plain[video], kind))
         vectors = [look.appearance for look in looks if look.appearance is not None]
         assert {x.shape for x in vectors} == {vectors[0].shape}
         assert all(not torch.equal(a, b) for i, a in enumerate(vectors) for b in vectors[:i])
     assert training & {"pair", "photo"}
+
+
+def test_other_training_videos_need_other_cut_outs(data: Path, tmp_path: Path) -> None:
+    resplit = tmp_path / "data"
+    shutil.copytree(data, resplit)
+    plain, cropped = CONFIG, CONFIG.model_copy(update={"crops": 1})
+    before = {name: extract(resplit, tmp_path / name, config) for name, config in (("p", plain), ("c", cropped))}
+    videos = resplit / "videos.jsonl"
+    rows = [{**row, "split": "train"} for row in read_jsonl(videos)]
+    videos.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert extract(resplit, tmp_path / "p", plain).key == before["p"].key
+    assert extract(resplit, tmp_path / "c", cropped).key != before["c"].key
+    store = FeatureStore(tmp_path / "c")
+    assert [len(store.looks(video)) for video in ("pair", "photo", "v0")] == [2, 2, 1]
 
 
 def test_store_can_be_sent_to_another_process(reference: Path) -> None:

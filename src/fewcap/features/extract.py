@@ -42,12 +42,15 @@ def extract(data: Path, out: Path, config: FeaturesConfig) -> Manifest:
     if not with_files and dataset.packed_features is not None:
         return _import_packed(dataset, dataset.packed_features, out)
     cards = build(config).cards  # says what is missing before work begins
+    # Captions are no input: another choice of sentences leaves the features as they are.
+    inputs = {"videos": fingerprint([[item.id, dataset.hashes[item.id]] for item in dataset.items])}
+    inputs |= {f"backbone {kind}": card.hash for kind, card in cards.items()}
+    if config.crops:
+        inputs["training videos"] = fingerprint(sorted(_training(dataset)))
     stage = Stage(
         out,
         KIND,
-        # Captions are no input: another choice of sentences leaves the features as they are.
-        inputs={"videos": fingerprint([[item.id, dataset.hashes[item.id]] for item in dataset.items])}
-        | {f"backbone {kind}": card.hash for kind, card in cards.items()},
+        inputs=inputs,
         config=config.content(),
         revision=REVISION,
     )
@@ -147,7 +150,7 @@ def _cropped(workspace: Workspace, dataset: Dataset, units: Sequence[Unit], conf
     if not config.crops:
         return {}
     ids = {item.id for item in dataset.items}
-    training = {item.id for item in dataset.items if item.split == "train"}
+    training = _training(dataset)
     found: dict[str, str] = {}
     for row, _ in _unit_rows(workspace, units):
         video = row["id"]
@@ -156,6 +159,10 @@ def _cropped(workspace: Workspace, dataset: Dataset, units: Sequence[Unit], conf
     if clash := ids & found.keys():
         raise FewcapError(f"a video is called '{min(clash)}', as a cut-out of another would be; rename it.")
     return found
+
+
+def _training(dataset: Dataset) -> set[str]:
+    return {item.id for item in dataset.items if item.split == "train"}
 
 
 def _units(jobs: Sequence[Job], prefix: str = "") -> list[Unit]:
