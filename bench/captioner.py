@@ -163,7 +163,7 @@ def main() -> None:
         net = CaptionModel(config, Dims(SIZES, VOCABULARY, 384, KEYWORDS)).eval()
         video, keywords, _ = inputs(64)
         start = time.perf_counter()
-        generate(net, video, keywords, CaptionConfig(), length_penalty=1.0)
+        generate([net], video, keywords, CaptionConfig(), length_penalty=1.0)
         each = (time.perf_counter() - start) / 64
         result[f"seconds_per_video_{name.replace(' ', '_')}"] = each
         print(f"captioning stored features, {name}: {each:.4f} s a video")

@@ -59,8 +59,8 @@ def test_a_captioner_that_gets_worse_keeps_its_weights(world: Path, trained: Pat
     ruinous = from_model(trained).model_copy(update={"start_rate": 0.5})
     go_on(world, tmp_path / "ruined", ruinous)
     before, after = TrainedCaptioner.load(trained), TrainedCaptioner.load(tmp_path / "ruined")
-    for name, weight in before.model.state_dict().items():
-        assert torch.equal(after.model.state_dict()[name], weight)
+    for name, weight in before.models[0].state_dict().items():
+        assert torch.equal(after.models[0].state_dict()[name], weight)
 
 
 def test_features_of_other_networks_or_another_model_are_refused(trained: Path, tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_a_byte_a_weight_says_the_same(trained: Path, tmp_path: Path) -> None:
 
     run_stage(Stage(tmp_path / "small", "model", inputs={}, config={}), build)
     small = TrainedCaptioner.load(tmp_path / "small")
-    for name, weight in whole.model.state_dict().items():
+    for name, weight in whole.models[0].state_dict().items():
         largest = weight.abs().amax(-1, keepdim=True)
-        assert ((small.model.state_dict()[name] - weight).abs() <= largest / 127 + 1e-3).all()
+        assert ((small.models[0].state_dict()[name] - weight).abs() <= largest / 127 + 1e-3).all()
     assert (tmp_path / "small" / "model.safetensors").stat().st_size < 0.5 * (
         trained / "model.safetensors"
     ).stat().st_size

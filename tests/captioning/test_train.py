@@ -72,7 +72,7 @@ def test_an_interrupted_run_ends_byte_for_byte_like_an_undisturbed_one(
     monkeypatch.setattr(loop.Trainer, "_epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(world, tmp_path / "resumed", FEW)
-    assert (tmp_path / "resumed" / loop.Trainer.checkpoint).exists()
+    assert (tmp_path / "resumed" / "scratch" / "checkpoint.safetensors").exists()
     seen = []
     monkeypatch.setattr(loop.Trainer, "_epoch", lambda trainer, epoch: seen.append(epoch) or real(trainer, epoch))
     resumed = fit(world, tmp_path / "resumed", FEW)
@@ -110,7 +110,7 @@ def test_a_killed_process_resumes_byte_for_byte(world: Path, tmp_path: Path) -> 
     config = TINY.model_copy(update={"epochs": 6, "patience": 6})
     process = run(tmp_path, world, tmp_path / "killed", config, [])
     deadline = time.monotonic() + 120
-    while not (tmp_path / "killed" / loop.Trainer.checkpoint).exists():
+    while not (tmp_path / "killed" / "scratch" / "checkpoint.safetensors").exists():
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.02)

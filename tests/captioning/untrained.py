@@ -38,7 +38,7 @@ def write_model(folder: Path, *, limits: Limits | None = None) -> Path:
     embeddings = random.standard_normal((len(SENTENCES), 384)).astype(np.float32)
     pooled = sum(dims.values())
     trained = TrainedCaptioner(
-        model,
+        [model],
         config,
         vocabulary,
         SentenceBank.build(SENTENCES, [f"v{i}" for i in range(len(SENTENCES))], embeddings),

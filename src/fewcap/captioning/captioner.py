@@ -96,7 +96,7 @@ class Captioner:
         self.config = config or CaptionConfig()
         self.device = device or pick_device(self.config.device)
         self.source = source
-        self.model = trained.model.to(self.device)
+        self.models = tuple(model.to(self.device) for model in trained.models)
         self._dims = {kind: info.dim for kind, info in trained.kinds.items()}
         self._videotext = videotext
         self._bank = trained.bank
@@ -174,7 +174,7 @@ class Captioner:
         batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
         given = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
         generated = generate(
-            self.model,
+            self.models,
             batch.to(self.device),
             given.to(self.device),
             self.config,

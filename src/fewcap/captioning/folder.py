@@ -1,6 +1,6 @@
 """The folder of a trained captioner: everything that captioning needs, and nothing else.
 
-model.safetensors      weights of the captioner
+model.safetensors      weights of the captioner; model-2.safetensors, … of its further members
 config.json            its configuration, and the features' names, sizes and hashes
 vocabulary.json        words in the order of their numbers
 bank.jsonl             sentences for retrieving keywords: {"text", "video", "keywords"}
@@ -11,7 +11,7 @@ metrics.jsonl          one row an epoch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,18 @@ from fewcap.features.store import KindInfo
 from fewcap.pseudo.videotext import Tower
 from fewcap.text.vocabulary import SPECIALS, Vocabulary
 
-MODEL, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
+CONFIG, VOCABULARY = "config.json", "vocabulary.json"
 BANK, BANK_EMBEDDINGS, VIDEOTEXT, METRICS = (
     "bank.jsonl",
     "bank.safetensors",
     "videotext.safetensors",
     "metrics.jsonl",
 )
+
+
+def member_file(number: int) -> str:
+    """The weights of one member, counted from 0."""
+    return "model.safetensors" if number == 0 else f"model-{number + 1}.safetensors"
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Limits:
 class TrainedCaptioner:
     """The parts of a model folder."""
 
-    model: CaptionModel
+    models: Sequence[CaptionModel]  # its members, which speak together
     config: TrainConfig
     vocabulary: Vocabulary
     bank: SentenceBank
@@ -63,18 +68,19 @@ class TrainedCaptioner:
     def save(self, workspace: Workspace, *, compact: bool = False) -> None:
         """Writes all files but the metrics; ``compact``: with a byte for each number of a matrix."""
         form = eight_bit if compact else dict
-        dims = self.model.dims
-        weights = self.model.state_dict()
-        if self.config.model.tie_words:
-            weights.pop("classifier.weight")
-        workspace.write_tensors(MODEL, form({name: weight.cpu().contiguous() for name, weight in weights.items()}))
+        for number, model in enumerate(self.models):
+            weights = model.state_dict()
+            if self.config.model.tie_words:
+                weights.pop("classifier.weight")
+            tensors = {name: weight.cpu().contiguous() for name, weight in weights.items()}
+            workspace.write_tensors(member_file(number), form(tensors))
         workspace.write_json(
             CONFIG,
             {
                 "train": self.config.model_dump(mode="json"),
                 "features": {kind: asdict(info) for kind, info in self.kinds.items()},
                 "extraction": dict(self.extraction),
-                "sentence_dim": dims.sentence,
+                "sentence_dim": self.models[0].dims.sentence,
                 "limits": asdict(self.limits),
             },
         )
@@ -112,17 +118,22 @@ class TrainedCaptioner:
             content["sentence_dim"],
             config.keywords.count,
         )
-        model = CaptionModel(config.model, dims)
-        weights = restored(load_file(folder / MODEL))
-        if config.model.tie_words:
-            weights["classifier.weight"] = weights["word_embedding.weight"]
-        try:
-            model.load_state_dict(weights)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise FewcapError(f"{folder / MODEL}: does not fit {CONFIG} ({reason}); train again.") from None
+        models = [_read_model(folder / member_file(number), config, dims) for number in range(config.members)]
         limits = Limits(**content.get("limits", {}))
-        return cls(model.eval(), config, vocabulary, bank, tower, kinds, content["extraction"], limits)
+        return cls(models, config, vocabulary, bank, tower, kinds, content["extraction"], limits)
+
+
+def _read_model(path: Path, config: TrainConfig, dims: Dims) -> CaptionModel:
+    model = CaptionModel(config.model, dims)
+    weights = restored(load_file(path))
+    if config.model.tie_words:
+        weights["classifier.weight"] = weights["word_embedding.weight"]
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise FewcapError(f"{path}: does not fit {CONFIG} ({reason}); train again.") from None
+    return model.eval()
 
 
 def read_settings(folder: Path) -> tuple[TrainConfig, dict[str, KindInfo]]:

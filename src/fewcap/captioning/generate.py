@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fewcap.captioning.consensus import Consensus
-from fewcap.captioning.decode import NEVER, Hypothesis, beam_search, sample
+from fewcap.captioning.decode import NEVER, Decoder, Hypothesis, beam_search, sample
 from fewcap.captioning.model import CaptionModel, KeywordBatch, Memory, VideoBatch
 from fewcap.core.config.caption import CaptionConfig
 from fewcap.text.vocabulary import BOS, EOS
@@ -47,6 +49,21 @@ class UncachedDecoder:
         self.history = self.history[rows]
 
 
+class MeanDecoder:
+    """Several members of one captioner, word by word: the mean of their probabilities."""
+
+    def __init__(self, members: Sequence[Decoder]) -> None:
+        self.members = members
+
+    def step(self, words: Tensor) -> Tensor:
+        said = torch.stack([member.step(words).float() for member in self.members])  # [members, M, V]
+        return said.logsumexp(0) - math.log(len(self.members))
+
+    def select(self, rows: Tensor) -> None:
+        for member in self.members:
+            member.select(rows)
+
+
 @dataclass(frozen=True)
 class Generated:
     """The captions of one video, best first, and the video's share in each word of the first."""
@@ -57,7 +74,7 @@ class Generated:
 
 @torch.inference_mode()
 def generate(
-    model: CaptionModel,
+    models: Sequence[CaptionModel],
     video: VideoBatch,
     keywords: KeywordBatch | None,
     config: CaptionConfig,
@@ -65,21 +82,23 @@ def generate(
     length_penalty: float,
     consensus: Consensus | None = None,
 ) -> list[Generated]:
-    """Decodes the videos of a batch; ``length_penalty`` is the model's own, ``consensus`` orders what is found."""
-    model.eval()
-    memory = model.remember(video, keywords)
-    part = memory.video or memory.keywords
+    """Decodes the videos of a batch by the members of a captioner.
+
+    ``length_penalty`` is the captioner's own, ``consensus`` orders what is found.
+    """
+    memories = [model.eval().remember(video, keywords) for model in models]
+    part = memories[0].video or memories[0].keywords
     assert part is not None
     videos, device = len(part.mask), part.states.device
-    if model.config.decoder == "parallel":
-        return _parallel(model, memory)
-    decoder = CachedDecoder(model, memory)
+    if models[0].config.decoder == "parallel":
+        return _parallel(models, memories)
+    decoder = MeanDecoder([CachedDecoder(*parts) for parts in zip(models, memories, strict=True)])
     if config.method == "beam":
         found = beam_search(
             decoder,
             videos,
             beam=max(config.beam, config.consensus),
-            max_words=model.config.max_words,
+            max_words=models[0].config.max_words,
             length_penalty=length_penalty if config.length_penalty is None else config.length_penalty,
             block_repeats=config.block_repeats,
             device=device,
@@ -91,36 +110,41 @@ def generate(
             decoder,
             videos,
             count=config.samples,
-            max_words=model.config.max_words,
+            max_words=models[0].config.max_words,
             temperature=config.temperature,
             top_p=config.top_p,
             generator=torch.Generator(device).manual_seed(config.seed),
             device=device,
         )
-    shares = video_shares(model, memory, [hypotheses[0].words for hypotheses in found])
+    shares = video_shares(models, memories, [hypotheses[0].words for hypotheses in found])
     return [
         Generated(tuple(hypotheses[: config.alternatives]), share)
         for hypotheses, share in zip(found, shares, strict=True)
     ]
 
 
-def video_shares(model: CaptionModel, memory: Memory, captions: list[tuple[int, ...]]) -> list[tuple[float, ...]]:
-    """The gate's mean at each word of one caption a video."""
-    part = memory.video or memory.keywords
+def video_shares(
+    models: Sequence[CaptionModel], memories: Sequence[Memory], captions: list[tuple[int, ...]]
+) -> list[tuple[float, ...]]:
+    """The gate's mean, over features and members, at each word of one caption a video."""
+    part = memories[0].video or memories[0].keywords
     assert part is not None
     width = max(len(words) for words in captions)
     inputs = torch.full((len(captions), width + 1), EOS, dtype=torch.long, device=part.states.device)
     inputs[:, 0] = BOS
     for row, words in enumerate(captions):
         inputs[row, 1 : len(words) + 1] = torch.tensor(words)
-    _, share = model.step(model.start(memory), inputs[:, : max(width, 1)])
+    inputs = inputs[:, : max(width, 1)]
+    shares = [model.step(model.start(memory), inputs)[1] for model, memory in zip(models, memories, strict=True)]
+    share = torch.stack(shares).mean(0)  # [B, width]
     return [tuple(row[: len(words)]) for row, words in zip(share.tolist(), captions, strict=True)]
 
 
-def _parallel(model: CaptionModel, memory: Memory) -> list[Generated]:
-    """The largest entry of each row of P, up to the first EOS."""
-    logits, share = model.decode_parallel(model.start(memory))
-    log_probs = logits.float().log_softmax(-1)
+def _parallel(models: Sequence[CaptionModel], memories: Sequence[Memory]) -> list[Generated]:
+    """The largest entry of each row of P, up to the first EOS; P is the mean of the members' own."""
+    found = [model.decode_parallel(model.start(memory)) for model, memory in zip(models, memories, strict=True)]
+    log_probs = torch.stack([logits.float().softmax(-1) for logits, _ in found]).mean(0).log()  # [B, T, V]
+    share = torch.stack([own for _, own in found]).mean(0)
     log_probs[:, :, list(NEVER)] = float("-inf")
     values, words = log_probs.max(-1)
     captions = []

@@ -70,8 +70,7 @@ def learning_rate(step: int, steps: int, config: TrainConfig) -> float:
 class Trainer:
     """A model under training; ``best`` holds the averaged weights of the best epoch so far."""
 
-    what = "train"
-    checkpoint = "scratch/checkpoint.safetensors"
+    what, kept = "train", "checkpoint"
 
     def __init__(
         self,
@@ -83,10 +82,12 @@ class Trainer:
         device: torch.device,
         ranks: Ranks | None = None,
         workspace: Workspace | None = None,
+        member: int = 0,
         epochs_before: int = 0,
     ) -> None:
         self.model, self.data, self.config, self.device = model.to(device), data, config, device
-        self.seed, self.epochs_before = seed, epochs_before
+        self.seed, self.member, self.epochs_before = seed, member, epochs_before
+        self.checkpoint = f"scratch/{self.kept}{f'-{member + 1}' if member else ''}.safetensors"
         self.ranks, self.workspace = ranks or Ranks(), workspace
         self.averaged = copy.deepcopy(self.model).eval()
         self.best = self.averaged.state_dict()
@@ -102,7 +103,8 @@ class Trainer:
     ) -> None:
         """Trains from where the checkpoint stands until the epochs or the patience run out."""
         self._resume()
-        with progress(self.what, self.config.epochs, "epochs") as bar:
+        of_members = f" {self.member + 1}/{self.config.members}" if self.config.members > 1 else ""
+        with progress(self.what + of_members, self.config.epochs, "epochs") as bar:
             bar.advance(len(self.history))
             while len(self.history) < self.config.epochs and not self._stalled():
                 row = self._epoch(len(self.history))
@@ -127,6 +129,7 @@ class Trainer:
             rate = learning_rate(self.step, self.data.steps, self.config)
             sums += self._step(batches, rate)
         return {
+            "member": self.member + 1,
             "epoch": self.epochs_before + epoch + 1,
             **self._losses(sums),
             "learning_rate": rate,

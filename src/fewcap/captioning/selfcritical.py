@@ -18,7 +18,7 @@ from fewcap.captioning.generate import CachedDecoder
 from fewcap.captioning.loop import Row, Trainer, autocast
 from fewcap.captioning.losses import sentence_loss, word_losses
 from fewcap.captioning.model import KeywordBatch
-from fewcap.captioning.trainset import Batch, TrainingSet
+from fewcap.captioning.trainset import Batch
 from fewcap.core.types import CaptionReward
 from fewcap.text.vocabulary import PAD
 
@@ -26,8 +26,7 @@ from fewcap.text.vocabulary import PAD
 class SelfCriticalTrainer(Trainer):
     """Keywords are retrieved, as they will be for new videos."""
 
-    what = "train by reward"
-    checkpoint = "scratch/selfcritical.safetensors"
+    what, kept = "train by reward", "selfcritical"
 
     def __init__(self, before: Trainer, reward: CaptionReward) -> None:
         """Goes on from the best weights of a finished trainer, with its data, processes and folder."""
@@ -44,16 +43,16 @@ class SelfCriticalTrainer(Trainer):
                 "keywords": keywords.model_copy(update={"source": "retrieved"}),
             }
         )
-        data = before.data
         before.model.load_state_dict(before.best)
         super().__init__(
             before.model,
-            TrainingSet(data.videos, data.looks, data.dims, data.vocabulary, config, seed=before.seed),
+            before.data.drawn(config, before.seed),
             config,
             seed=before.seed,
             device=before.device,
             ranks=before.ranks,
             workspace=before.workspace,
+            member=before.member,
             epochs_before=len(before.history),
         )
         self.reward, self.samples, self.sentence_weight = reward, settings.samples, settings.sentence_weight

@@ -72,6 +72,7 @@ def going_on(config: TrainConfig, captioner: TrainedCaptioner) -> TrainConfig:
             "model": captioner.config.model,
             "keywords": captioner.config.keywords,
             "videotext": captioner.config.videotext,
+            "members": captioner.config.members,
             "learning_rate": config.start_rate,
         }
     )

@@ -24,7 +24,7 @@ from fewcap.core.config.train import TrainConfig
 from fewcap.core.devices import pick_device, torch_threads
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest, Stage, Workspace, run_stage, sha256_file
-from fewcap.core.types import CaptionMetric, VideoFeatures, VideoItem
+from fewcap.core.types import CaptionMetric, CaptionReward, VideoFeatures, VideoItem
 from fewcap.data.prepare import read_dataset
 from fewcap.features.select import select_evenly
 from fewcap.features.store import FeatureStore
@@ -34,6 +34,7 @@ from fewcap.text.embed import SentenceEncoder
 log = logging.getLogger("fewcap.train")
 
 MOST_VECTORS = 12_000  # for principal components
+MEMBERS_APART = 1000  # between the seeds of members, so that runs of seeds 0, 1, 2 share none
 
 
 def train(
@@ -124,58 +125,97 @@ class _Run:
             metric=self.metric,
             before=self.before,
         )
-        torch.manual_seed(seed)
-        sizes = Dims(dims, len(assembled.vocabulary), encoder.dim, config.keywords.count)
-        model = CaptionModel(config.model, sizes)
-        if self.before is not None:
-            earlier = warmup.Warmth(self.before.vocabulary.words, {}, self.before.model.state_dict())
-            warmup.apply(earlier, model, assembled.vocabulary)
-            log.info(
-                "going on from a captioner of %d words; %d are new",
-                len(earlier.words),
-                sizes.vocabulary - len(earlier.words),
-            )
-        else:
-            _fit_reductions(model, [own[0] for own in looks.values()])
-        if warmth is not None:
-            taken = warmup.apply(warmth, model, assembled.vocabulary)
-            log.info("text warm-up: %d tensors taken over", taken)
-        trainer = Trainer(
-            model, assembled.data, config, seed=seed, device=device, ranks=self.ranks, workspace=workspace
-        )
         extraction = Manifest.read(self.features).config
         kinds = {str(kind): info for kind, info in store.kinds.items()}
         parts = (config, assembled.vocabulary, assembled.bank, assembled.tower, kinds, extraction)
         videotext = TwoTower(assembled.tower, dims, encoder)
 
-        def as_captioner(weights: CaptionModel) -> Captioner:
-            return Captioner(TrainedCaptioner(weights, *parts), videotext=videotext, device=device)
+        def as_captioner(models: Sequence[CaptionModel]) -> Captioner:
+            return Captioner(TrainedCaptioner(models, *parts), videotext=videotext, device=device)
 
         validate = _validator(validation, store, self.metric, as_captioner) if validation else None
-        report = _reporter(config)
+        references = {item.id: (*item.captions, *invented.get(item.id, ())) for item in training}
+        reward = self.metric.reward(references) if config.selfcritical.epochs else None
+        models, history = [], []
+        for number in range(config.members):
+            member_seed = seed + MEMBERS_APART * number
+            torch.manual_seed(member_seed)
+            model = self._untrained(number, assembled, looks, encoder, warmth)
+            data = assembled.data.drawn(config, member_seed)
+            trainer = Trainer(
+                model,
+                data,
+                config,
+                seed=member_seed,
+                device=device,
+                ranks=self.ranks,
+                workspace=workspace,
+                member=number,
+            )
+            history += self._fit(trainer, validate, reward)
+            models.append(model.eval())
+        counts = _counts(assembled, validation, history, models)
+        if workspace is not None:
+            if validate is not None and len(models) > 1:
+                counts["best_score"] = validate(models)
+                log.info("the %d members together: CIDEr-D %.1f on validation", len(models), counts["best_score"])
+            limits = find_limits(as_captioner(models), [store[item.id] for item in validation])
+            TrainedCaptioner([model.cpu() for model in models], *parts, limits).save(workspace)
+            workspace.write_jsonl(METRICS, history)
+        return counts
+
+    def _untrained(
+        self,
+        number: int,
+        assembled: Assembled,
+        looks: Mapping[str, Sequence[VideoFeatures]],
+        encoder: SentenceEncoder,
+        warmth: warmup.Warmth | None,
+    ) -> CaptionModel:
+        """A member before training: random, or with what an earlier captioner or a text warm-up has learnt."""
+        config, vocabulary = self.config, assembled.vocabulary
+        sizes = Dims(assembled.data.dims, len(vocabulary), encoder.dim, config.keywords.count)
+        model = CaptionModel(config.model, sizes)
+        if self.before is not None:
+            known = self.before.vocabulary.words
+            warmup.apply(warmup.Warmth(known, {}, self.before.models[number].state_dict()), model, vocabulary)
+            if number == 0:
+                new = sizes.vocabulary - len(known)
+                log.info("going on from a captioner of %d words; %d are new", len(known), new)
+        else:
+            _fit_reductions(model, [own[0] for own in looks.values()])
+        if warmth is not None:
+            taken = warmup.apply(warmth, model, vocabulary)
+            log.info("text warm-up: %d tensors taken over", taken)
+        return model
+
+    def _fit(
+        self,
+        trainer: Trainer,
+        validate: Callable[[Sequence[CaptionModel]], float] | None,
+        reward: CaptionReward | None,
+    ) -> list[Row]:
+        """Trains a member; its model then has the weights that did best on validation."""
+        check = None if validate is None else lambda model: validate([model])
+        report = _reporter(self.config, trainer.member)
         start, start_score = {name: weight.clone() for name, weight in trainer.best.items()}, -math.inf
-        if self.before is not None and validate is not None:
-            start_score = self.ranks.share(validate(model) if self.ranks.first else None)
+        if self.before is not None and check is not None:
+            start_score = self.ranks.share(check(trainer.model) if self.ranks.first else None)
             log.info("the captioner to start from has CIDEr-D %.1f on validation", start_score)
-        trainer.fit(validate, report)
+        trainer.fit(check, report)
         history = trainer.history
         if _best_score(history) < start_score:  # the few sentences taught it nothing that shows
             log.info("no epoch is better than the captioner that training started from: its weights stay")
             trainer.best = start
         best = trainer.best
-        if config.selfcritical.epochs:
-            references = {item.id: (*item.captions, *invented.get(item.id, ())) for item in training}
-            second = SelfCriticalTrainer(trainer, self.metric.reward(references))
-            second.fit(validate, report)
+        if reward is not None:
+            second = SelfCriticalTrainer(trainer, reward)
+            second.fit(check, report)
             if _best_score(second.history) >= max(_best_score(history), start_score):
                 best = second.best
             history = [*history, *second.history]
-        if workspace is not None:
-            model.load_state_dict(best)
-            limits = find_limits(as_captioner(model.eval()), [store[item.id] for item in validation])
-            TrainedCaptioner(model.cpu().eval(), *parts, limits).save(workspace)
-            workspace.write_jsonl(METRICS, history)
-        return _counts(assembled, validation, history, model)
+        trainer.model.load_state_dict(best)
+        return history
 
     def _pseudo_sentences(self) -> Mapping[str, Sequence[str]]:
         if self.pseudo is None:
@@ -215,31 +255,32 @@ def _validator(
     items: Sequence[VideoItem],
     store: FeatureStore,
     metric: CaptionMetric,
-    as_captioner: Callable[[CaptionModel], Captioner],
-) -> Callable[[CaptionModel], float]:
+    as_captioner: Callable[[Sequence[CaptionModel]], Captioner],
+) -> Callable[[Sequence[CaptionModel]], float]:
     references = {item.id: item.captions for item in items}
     features: list[VideoFeatures] = [store[item.id] for item in items]
 
-    def validate(model: CaptionModel) -> float:
-        captions = as_captioner(model).caption(features)
+    def validate(models: Sequence[CaptionModel]) -> float:
+        captions = as_captioner(models).caption(features)
         return metric({item.id: c.text for item, c in zip(items, captions, strict=True)}, references)
 
     return validate
 
 
-def _reporter(config: TrainConfig) -> Callable[[Row], None]:
-    """Writes tensorboard's event files when a folder is named for them."""
+def _reporter(config: TrainConfig, member: int) -> Callable[[Row], None]:
+    """Writes tensorboard's event files when a folder is named for them; each of several members has its own."""
     if config.tensorboard is None:
         return lambda row: None
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise FewcapError("train.tensorboard needs the package tensorboard: pip install tensorboard.") from None
-    writer = SummaryWriter(str(config.tensorboard))
+    folder = config.tensorboard / f"member-{member + 1}" if config.members > 1 else config.tensorboard
+    writer = SummaryWriter(str(folder))
 
     def report(row: Row) -> None:
         for name, value in row.items():
-            if name != "epoch" and value is not None:
+            if name not in ("member", "epoch") and value is not None:
                 writer.add_scalar(name, value, row["epoch"])
         writer.flush()
 
@@ -251,8 +292,10 @@ def _best_score(history: Sequence[Row]) -> float:
 
 
 def _counts(
-    assembled: Assembled, validation: Sequence[VideoItem], history: Sequence[Row], model: CaptionModel
+    assembled: Assembled, validation: Sequence[VideoItem], history: Sequence[Row], models: Sequence[CaptionModel]
 ) -> dict[str, Any]:
+    """Of all members, but for the number of epochs and the best of them, which are those of the first."""
+    history = [row for row in history if row["member"] == 1]
     smoothed = [row["smoothed"] for row in history]
     scored = [value for value in smoothed if value is not None]
     best = smoothed.index(max(scored)) + 1 if scored else len(history)
@@ -262,7 +305,8 @@ def _counts(
         "sentences": sum(len(video.truth) for video in assembled.data.videos),
         "pseudo_sentences": sum(len(video.pseudo) for video in assembled.data.videos),
         "words": len(assembled.vocabulary),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "members": len(models),
+        "parameters": sum(p.numel() for model in models for p in model.parameters()),
         "epochs": len(history),
         "best_epoch": best,
         "best_score": max(scored) if scored else history[-1]["score"],

@@ -111,6 +111,10 @@ class TrainingSet:
         self.config, self.seed = config, seed
         self.batch = config.batch_of(len(videos))
 
+    def drawn(self, config: TrainConfig, seed: int) -> TrainingSet:
+        """The same videos, shown by other settings or in another order."""
+        return TrainingSet(self.videos, self.looks, self.dims, self.vocabulary, config, seed=seed)
+
     @cached_property
     def steps(self) -> int:
         """Optimiser steps of all epochs."""

@@ -177,6 +177,14 @@ class TrainConfig(Section):
         "`train.model` is not set and it has not seen the data.",
     )
     start_rate: float = Field(3e-5, gt=0, description="Peak learning rate when training starts from a captioner.")
+    members: int = Field(
+        1,
+        gt=0,
+        le=16,
+        description="Models trained one after another from other random weights and with other draws; they caption "
+        "together, by the mean of their probabilities. The surest gain where little trains, and as many times the "
+        "work.",
+    )
     epochs: int = Field(35, gt=0, description="Passes over the training videos at most.")
     batch: int | None = Field(
         None,

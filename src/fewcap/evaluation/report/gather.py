@@ -37,7 +37,7 @@ class Run:
     scores: Mapping[str, Any] = field(default_factory=dict)
     items: list[dict[str, Any]] = field(default_factory=list)  # rows of items.jsonl
     captions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # rows of captions.jsonl
-    history: list[dict[str, Any]] = field(default_factory=list)  # one row an epoch
+    history: list[dict[str, Any]] = field(default_factory=list)  # one row an epoch of the first member
     pseudo: list[dict[str, Any]] = field(default_factory=list)  # rows of pseudo.jsonl
     backbones: Mapping[str, str] = field(default_factory=dict)  # kind -> network
     config: str = ""
@@ -63,7 +63,7 @@ def read_run(folder: Path) -> Run:
         scores=read_scores(folder / "scores") if "scores" in manifests else {},
         items=rows("scores", ITEMS),
         captions={row["id"]: row for row in rows("captions", CAPTIONS)},
-        history=rows("model", "metrics.jsonl"),
+        history=[row for row in rows("model", "metrics.jsonl") if row.get("member", 1) == 1],
         pseudo=rows("pseudo", "pseudo.jsonl"),
         backbones=_backbones(folder / "features") if "features" in manifests else {},
         config=(folder / CONFIG).read_text(encoding="utf-8") if (folder / CONFIG).exists() else "",
