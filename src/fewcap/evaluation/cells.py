@@ -71,7 +71,8 @@ class Cell:
         train, model = self.config.train, self.config.train.model
         pseudo = self.config.label.keep if self.config.label.enabled else 0
         blocks = model.video_blocks + model.keyword_blocks + 2 * model.decoder_blocks
-        return train.epochs * (1 + min(pseudo, train.pseudo_per_video)) * (1 + blocks) * (model.width / 384) ** 1.5
+        sentences = train.members * train.epochs * (1 + min(pseudo, train.pseudo_per_video))
+        return sentences * (1 + blocks) * (model.width / 384) ** 1.5
 
 
 def _plain(part: Any) -> Any:

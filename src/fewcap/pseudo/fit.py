@@ -75,13 +75,13 @@ def fit(
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimiser.step()
             step += 1
-            bar.advance(1, note=f"loss {loss.item():.3f}")
+            held_out = f", held-out {history[-1]:.3f}" if history else ""
+            bar.advance(1, note=f"loss {loss.item():.3f}{held_out}")
             if step % schedule.check_every == 0 or step == schedule.steps:
                 network.eval()
                 with torch.no_grad():
                     history.append(held_out_loss())
                 network.train()
-                log.info("%s: step %d of %d, held-out loss %.4f", what, step, schedule.steps, history[-1])
                 _save(network, optimiser, folder, step, history)
     network.load_state_dict(load_file(folder / "best.safetensors"))
     network.eval()
