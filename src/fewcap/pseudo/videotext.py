@@ -74,13 +74,13 @@ def fit_tower(
     np.add.at(targets, video_of, texts)
     targets /= np.maximum(np.bincount(video_of, minlength=len(x)), 1)[:, None]
     centre = x.mean(0)
-    weights = _ridge((x - centre).astype(np.float64), targets.astype(np.float64), config.ridge)
+    weights = ridge((x - centre).astype(np.float64), targets.astype(np.float64), config.ridge)
     if config.steps:
         weights = _contrast(x - centre, texts, video_of, weights, config, seed)
     return Tower(centre, weights.astype(np.float32), text_centre)
 
 
-def _ridge(x: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+def ridge(x: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     """argmin |xW - y|² + λ|W|², λ relative to the mean squared length of x; solved in the smaller of its two forms."""
     rows, columns = x.shape
     strength = penalty * max(float((x**2).sum()) / rows, 1e-12)

@@ -95,15 +95,15 @@ class EfficientNetLite0(nn.Module):
         """The published weights, in the layout of the registry package."""
         published = load_file(path)
         network = cls().eval()
-        state = {name: published.get(_published_name(name)) for name in network.state_dict()}
+        state = {name: published.get(published_name(name)) for name in network.state_dict()}
         missing = [name for name, tensor in state.items() if tensor is None]
         if missing:
-            raise FewcapError(f"{path}: not weights of EfficientNet-Lite0 (no {_published_name(missing[0])}).")
+            raise FewcapError(f"{path}: not weights of EfficientNet-Lite0 (no {published_name(missing[0])}).")
         network.load_state_dict(state)
         return network
 
 
-def _published_name(name: str) -> str:
+def published_name(name: str) -> str:
     """``blocks.1.expand.norm.bias`` → ``_blocks.1._bn0.bias``."""
     if name.startswith("classifier"):
         return name.replace("classifier", "_fc")
