@@ -15,6 +15,7 @@ import pytest
 
 from fewcap.core.config.data import DataConfig, SyntheticConfig
 from fewcap.core.errors import FewcapError
+from fewcap.data import rendering
 from fewcap.data.annotations import Annotations, Problems
 from fewcap.data.choose import choose_sentences
 from fewcap.data.grammar import captions
@@ -163,7 +164,9 @@ def test_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
         list(render_all([(scene(index), tmp_path / f"{index}.mp4") for index in range(14)]))
 
 
-def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_rendering_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    monkeypatch.setattr(rendering, "_cores", lambda: cores)
     jobs = [(scene(index, seconds=0.5), tmp_path / f"{index}.mp4") for index in range(14)]
     jobs[13][1].mkdir()  # a folder stands where the file should go
     (jobs[13][1] / "x").write_text("")

@@ -35,7 +35,10 @@ def render_all(jobs: Sequence[tuple[Scene, Path]]) -> Iterator[Path]:
     workers = min(_cores(), len(jobs) // _WORTH_A_WORKER)
     if workers <= 1:
         for scene, path in jobs:
-            _render(scene, path)
+            try:
+                _render(scene, path)
+            except OSError as error:
+                raise _failed(f"{error}.") from error
             yield path
         return
     with ExitStack() as stack:
@@ -75,7 +78,11 @@ def _by_workers(shares: Sequence[Sequence[tuple[Scene, Path]]], stack: ExitStack
             heard.seek(0)
             lines = heard.read().strip().splitlines()
             reason = lines[-1] if lines else "it was ended from outside (out of memory?)"
-            raise FewcapError(f"Rendering clips failed: {reason} Run the command again: it goes on where it was.")
+            raise _failed(reason)
+
+
+def _failed(reason: str) -> FewcapError:
+    return FewcapError(f"Rendering clips failed: {reason} Run the command again: it goes on where it was.")
 
 
 def _converse(
