@@ -2,10 +2,10 @@
 
 ImageNet taught the network to tell breeds of dogs apart; captions teach it what people say of a video. The early
 stages stay as they are, so what they see of every picture, whole and through cut-outs, is computed once and kept in
-FILE.maps; a second call goes on with it. The last six blocks and the head then learn to bring a picture's vector near
+FILE.maps; a second call goes on with it. The last five blocks and the head then learn to bring a picture's vector near
 the sentences of its video in the sentence encoder's space, and away from other videos' (InfoNCE, and the cosine to the
-mean of the video's sentences). After each epoch the training stage's own judge is asked: how near a ridge regression
-from the new vectors comes to the captions of validation videos. Take FILE by ``features.weights``:
+mean of the video's sentences). After each epoch it says how near a ridge regression from the new vectors comes to the
+captions of validation videos. Take FILE by ``features.weights``:
 
     features: {weights: {efficientnet_lite0: FILE}}
 
@@ -89,9 +89,10 @@ def pictures_of(item: VideoItem) -> Iterator[np.ndarray]:
 
 @torch.inference_mode()
 def look(items: list[VideoItem], network: EfficientNetLite0, folder: Path) -> Pictures:
-    """Reads all videos, or what an earlier call has kept of them."""
-    done = folder / "videos.json"
-    if not done.exists():
+    """Reads all videos, or what an earlier call has kept of the same ones."""
+    done, ids = folder / "videos.json", [item.id for item in items]
+    kept = json.loads(done.read_text()) if done.exists() else {}
+    if kept.get("videos") != ids:
         folder.mkdir(parents=True, exist_ok=True)
         video_of: list[int] = []
         with (folder / "maps.f16").open("wb") as out, progress("look", len(items), "videos") as bar:
@@ -104,8 +105,9 @@ def look(items: list[VideoItem], network: EfficientNetLite0, folder: Path) -> Pi
                 except FewcapError as error:
                     print(f"left out: {error}")
                 bar.advance()
-        done.write_text(json.dumps(video_of))
-    video = np.array(json.loads(done.read_text()))
+        kept = {"videos": ids, "of_frames": video_of}
+        done.write_text(json.dumps(kept))
+    video = np.array(kept["of_frames"])
     return Pictures(np.memmap(folder / "maps.f16", np.float16, "r", shape=(len(video), LOOKS, *SHAPE)), video)
 
 

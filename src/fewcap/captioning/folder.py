@@ -6,7 +6,7 @@ vocabulary.json        words in the order of their numbers
 bank.jsonl             sentences for retrieving keywords: {"text", "video", "keywords"}
 bank.safetensors       their embeddings, half precision
 videotext.safetensors  the video side of the two-tower model
-metrics.jsonl          one row an epoch
+metrics.jsonl          one row an epoch of each member
 """
 
 from __future__ import annotations
