@@ -63,6 +63,26 @@ def test_the_model_has_its_own_length_penalty(captioner: Captioner, trained: Pat
     assert own.caption(video).score == asked.caption(video).score != captioner.caption(video).score
 
 
+def test_the_model_has_its_own_way_to_choose_captions(captioner: Captioner, trained: Path) -> None:
+    videos = [row[2] for row in make_world()[:12]]
+    settings = captioner.trained.config.model_copy(update={"consensus": 8, "voters": 6})
+    own = Captioner(replace(captioner.trained, config=settings)).caption(videos)
+    assert own == Captioner.load(trained, CaptionConfig(consensus=8, voters=6)).caption(videos)
+    likeliest = Captioner(replace(captioner.trained, config=settings), config=CaptionConfig(consensus=0)).caption(
+        videos
+    )
+    assert likeliest == captioner.caption(videos)
+    among_themselves = Captioner.load(trained, CaptionConfig(consensus=8)).caption(videos)
+    orders = [[[a.text for a in c.alternatives] for c in found] for found in (own, likeliest, among_themselves)]
+    assert orders[0] != orders[1]
+    assert orders[0] != orders[2]
+
+
+def test_voters_need_captions_to_choose_from() -> None:
+    with pytest.raises(ValueError, match="voters=5 have nothing to choose from"):
+        CaptionConfig(consensus=0, voters=5)
+
+
 def test_any_video_text_model_may_choose_the_keywords(trained: Path) -> None:
     class Stubborn:
         """Puts every video beside the last sentence of the bank."""

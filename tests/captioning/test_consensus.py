@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
-from fewcap.captioning.consensus import Consensus, _closeness
+from fewcap.captioning.consensus import Consensus, Voters, _closeness
 from fewcap.captioning.decode import Hypothesis
 
 
@@ -36,8 +37,29 @@ def test_closeness_equals_cider_d() -> None:
     expected = metric.scores(hypotheses)
     for key, text in hypotheses.items():
         words = tuple(int(w[1:]) for w in text.split())
-        found = _closeness(consensus._vectors(words), consensus._vectors(numbers[int(key)]))
-        assert math.isclose(found * 1000, expected[key], rel_tol=1e-6, abs_tol=1e-9)
+        found = _closeness([consensus._vector(words)], [consensus._vector(numbers[int(key)])])
+        assert math.isclose(found[0, 0] * 1000, expected[key], rel_tol=1e-6, abs_tol=1e-9)
+
+
+def test_people_s_sentences_vote_as_much_as_the_captions() -> None:
+    """Against a literal sum of CIDEr-D over captions and sentences."""
+    sentences = [(4, 5, 6), (4, 7, 8), (9, 10, 11), (4, 12, 13, 14), (9, 10, 12)]
+    consensus = Consensus(sentences)
+    hypotheses = [hypothesis((4, 5, 6), -1.0), hypothesis((4, 7, 8, 5), -1.5), hypothesis((9, 10, 11), -2.0)]
+    voters = Voters(np.array([4, 2, 0]), np.array([0.5, 0.3, 0.2]))
+
+    def close(a: tuple[int, ...], b: tuple[int, ...]) -> float:
+        return float(_closeness([consensus._vector(a)], [consensus._vector(b)])[0, 0])
+
+    powers = [math.exp(0.3 * (h.log_probability + 1.0)) for h in hypotheses]
+    agreed = {
+        h.words: sum(p * close(h.words, o.words) for p, o in zip(powers, hypotheses, strict=True)) / sum(powers)
+        + sum(s * close(h.words, sentences[i]) for i, s in zip(voters.sentences, voters.shares, strict=True))
+        for h in hypotheses
+    }
+    assert [h.words for h in consensus.order(hypotheses, voters)] == sorted(agreed, key=lambda w: -agreed[w])
+    assert consensus.order(hypotheses)[0].words[0] == 4
+    assert consensus.order(hypotheses, voters)[0].words == (9, 10, 11)
 
 
 def test_one_caption_needs_no_agreement() -> None:

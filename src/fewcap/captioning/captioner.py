@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from fewcap.captioning.batches import keyword_batch, video_batch
-from fewcap.captioning.consensus import Consensus
+from fewcap.captioning.consensus import Consensus, Voters
 from fewcap.captioning.folder import TrainedCaptioner, check_features
-from fewcap.captioning.generate import Generated, generate
-from fewcap.captioning.retrieval import Keyword, SentenceBank, retrieve
+from fewcap.captioning.generate import Generated, Vote, generate
+from fewcap.captioning.retrieval import Keyword, SentenceBank, nearest_sentences, retrieve
 from fewcap.captioning.shipped import shipped_folder
 from fewcap.core.config.caption import CaptionConfig
 from fewcap.core.devices import pick_device
@@ -28,6 +28,7 @@ from fewcap.core.types import KINDS, VideoFeatures
 from fewcap.features.sight import Sight
 from fewcap.features.store import KindInfo
 from fewcap.pseudo.videotext import VideoTextModel, pooled
+from fewcap.text.grammar import stray_words
 from fewcap.text.tokenise import words
 
 if TYPE_CHECKING:
@@ -100,9 +101,12 @@ class Captioner:
         self._dims = {kind: info.dim for kind, info in trained.kinds.items()}
         self._videotext = videotext
         self._bank = trained.bank
+        own, asked = trained.config, self.config
+        self._elected = own.consensus if asked.consensus is None else asked.consensus
+        self._voters = own.voters if asked.voters is None else asked.voters
         self._consensus = (
             Consensus(trained.vocabulary.encode(words(text)) for text in trained.bank.texts)
-            if self.config.consensus
+            if self._elected and asked.method == "beam"
             else None
         )
         self._extractor: Extractor | None = None
@@ -165,12 +169,16 @@ class Captioner:
 
     def keywords_of(self, features: Sequence[VideoFeatures]) -> list[list[Keyword]]:
         """Keywords retrieved for videos, best first."""
-        anchors = self._anchors(features, self._videotext)
-        return [retrieve(self._bank, row, self.trained.config.keywords) for row in self._bank.similarities(anchors)]
+        return [retrieve(self._bank, row, self.trained.config.keywords) for row in self._similarities(features)]
+
+    def _similarities(self, features: Sequence[VideoFeatures]) -> np.ndarray:
+        """Videos against the sentences of the bank, [n, sentences]."""
+        return self._bank.similarities(self._anchors(features, self._videotext))
 
     def _caption(self, features: Sequence[VideoFeatures]) -> list[Caption]:
         trained = self.trained
-        keywords = self.keywords_of(features)
+        similarities = self._similarities(features)
+        keywords = [retrieve(self._bank, row, trained.config.keywords) for row in similarities]
         batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
         given = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
         generated = generate(
@@ -179,10 +187,19 @@ class Captioner:
             given.to(self.device),
             self.config,
             length_penalty=trained.config.length_penalty,
-            consensus=self._consensus,
+            vote=self._vote(similarities),
         )
         distances = self.distances(features).tolist()
         return [self._finished(*parts) for parts in zip(generated, keywords, distances, strict=True)]
+
+    def _vote(self, similarities: np.ndarray) -> Vote | None:
+        if self._consensus is None:
+            return None
+        voters = None
+        if self._voters:
+            temperature = self.trained.config.keywords.temperature
+            voters = [Voters(*nearest_sentences(row, self._voters, temperature)) for row in similarities]
+        return Vote(self._consensus, self._elected, voters)
 
     def distances(self, features: Sequence[VideoFeatures]) -> np.ndarray:
         """How far videos lie from the centre of those that the model was trained on."""
@@ -195,12 +212,16 @@ class Captioner:
 
     def _finished(self, found: Generated, keywords: Sequence[Keyword], distance: float) -> Caption:
         vocabulary = self.trained.vocabulary
-        alternatives = tuple(
-            Alternative(" ".join(vocabulary.decode(h.words)), round(h.score, 6)) for h in found.hypotheses
-        )
-        caption = vocabulary.decode(found.hypotheses[0].words)
+        said = [vocabulary.decode(h.words) for h in found.hypotheses]
+        strays = [stray_words(words) for words in said]
+        texts = [" ".join(words[stray:]) for words, stray in zip(said, strays, strict=True)]
+        scores: dict[str, float] = {}  # of two sentences that became the same the first one's
+        for text, hypothesis in zip(texts, found.hypotheses, strict=True):
+            scores.setdefault(text, round(hypothesis.score, 6))
+        alternatives = tuple(Alternative(text, score) for text, score in scores.items())
         known = tuple(keyword for keyword in keywords if keyword.word in vocabulary)
-        shares = tuple(WordShare(w, round(s, 4)) for w, s in zip(caption, found.video_share, strict=True))
+        spoken = list(zip(said[0], found.video_share, strict=True))[strays[0] :]
+        shares = tuple(WordShare(word, round(share, 4)) for word, share in spoken)
         best, limits = alternatives[0], self.trained.limits
         doubt = None
         if limits.distance is not None and distance > limits.distance:

@@ -1,6 +1,7 @@
-"""Choosing among the best captions the one that the others agree with most (minimum Bayes risk).
+"""Choosing among the best captions the one that is agreed with most (minimum Bayes risk).
 
-The likeliest caption is often an outlier; the one closest to all likely captions loses least whatever is true.
+The likeliest caption is often an outlier; the one closest to all likely captions loses least whatever is true. The
+captions vote on one another, each by its probability, and so may sentences that people wrote of similar videos.
 Closeness is that of CIDEr-D: n-grams up to four words, weighted by how rare they are among the training sentences.
 """
 
@@ -9,58 +10,98 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from fewcap.captioning.decode import Hypothesis
 
 Words = tuple[int, ...]
 _LENGTHS = (1, 2, 3, 4)
 _LENGTH_SPREAD = 6.0  # the sigma of CIDEr-D's penalty for different lengths
+_TRUST = 0.3  # beside people's sentences a caption votes with this power of its probability (docs/LOG.md)
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Training sentences that vote on the captions of a video."""
+
+    sentences: np.ndarray  # [k], their numbers
+    shares: np.ndarray  # [k], of the vote; their sum is one
+
+
+@dataclass(frozen=True)
+class _Vector:
+    """The n-grams of a sentence."""
+
+    words: int
+    grams: tuple[dict[Words, float], ...]  # for each length of n-grams, their counts times their rarity
+    norms: tuple[float, ...]
 
 
 class Consensus:
-    """Knows the rarity of n-grams; orders hypotheses by their expected closeness to one another."""
+    """Knows the rarity of n-grams; orders hypotheses by their expected closeness to what might be said."""
 
     def __init__(self, sentences: Iterable[Sequence[int]]) -> None:
-        self._sentences = 0
+        self._sentences = [tuple(sentence) for sentence in sentences]
         self._holding: Counter[Words] = Counter()  # sentences that hold an n-gram
-        for sentence in sentences:
-            self._sentences += 1
-            self._holding.update({gram for n in _LENGTHS for gram in _grams(tuple(sentence), n)})
+        for sentence in self._sentences:
+            self._holding.update({gram for n in _LENGTHS for gram in _grams(sentence, n)})
+        self._of_sentences: dict[int, _Vector] = {}
 
-    def order(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """The hypotheses, best first."""
+    def order(self, hypotheses: Sequence[Hypothesis], voters: Voters | None = None) -> list[Hypothesis]:
+        """The hypotheses, best first; ``voters`` have as many votes as the hypotheses together."""
         if len(hypotheses) < 2:
             return list(hypotheses)
-        top = max(h.log_probability for h in hypotheses)
-        weights = [math.exp(h.log_probability - top) for h in hypotheses]
-        vectors = [self._vectors(h.words) for h in hypotheses]
-        agreed = [
-            sum(weight * _closeness(mine, other) for weight, other in zip(weights, vectors, strict=True))
-            for mine in vectors
-        ]
+        own = [self._vector(h.words) for h in hypotheses]
+        log_probability = np.array([h.log_probability for h in hypotheses])
+        shares = np.exp((log_probability - log_probability.max()) * (1.0 if voters is None else _TRUST))
+        agreed = _closeness(own, own) @ (shares / shares.sum())
+        if voters is not None:
+            agreed = agreed + _closeness(own, [self._of(i) for i in voters.sentences.tolist()]) @ voters.shares
         places = sorted(range(len(hypotheses)), key=lambda i: (-agreed[i], -hypotheses[i].score))
         return [hypotheses[i] for i in places]
 
-    def _vectors(self, words: Words) -> tuple[int, list[dict[Words, float]]]:
-        total = math.log(max(self._sentences, 2))
-        return len(words), [
+    def _of(self, sentence: int) -> _Vector:
+        if sentence not in self._of_sentences:
+            self._of_sentences[sentence] = self._vector(self._sentences[sentence])
+        return self._of_sentences[sentence]
+
+    def _vector(self, words: Words) -> _Vector:
+        total = math.log(max(len(self._sentences), 2))
+        grams = tuple(
             {
                 gram: count * (total - math.log(max(self._holding[gram], 1)))
                 for gram, count in Counter(_grams(words, n)).items()
             }
             for n in _LENGTHS
-        ]
+        )
+        return _Vector(len(words), grams, tuple(math.sqrt(sum(x * x for x in own.values())) for own in grams))
 
 
 def _grams(words: Words, n: int) -> list[Words]:
     return [words[i : i + n] for i in range(len(words) - n + 1)]
 
 
-def _closeness(a: tuple[int, list[dict[Words, float]]], b: tuple[int, list[dict[Words, float]]]) -> float:
-    """CIDEr-D of one sentence against another, without its factor of ten."""
-    total = 0.0
-    for mine, other in zip(a[1], b[1], strict=True):
-        lengths = math.sqrt(sum(x * x for x in mine.values()) * sum(x * x for x in other.values()))
-        if lengths:
-            total += sum(min(x, other[gram]) * other[gram] for gram, x in mine.items() if gram in other) / lengths
-    return total / len(_LENGTHS) * math.exp(-((a[0] - b[0]) ** 2) / (2 * _LENGTH_SPREAD**2))
+def _closeness(captions: Sequence[_Vector], others: Sequence[_Vector]) -> np.ndarray:
+    """CIDEr-D of each caption against each other sentence, without its factor of ten: [captions, others]."""
+    total = np.zeros((len(captions), len(others)))
+    for n in range(len(_LENGTHS)):
+        # n-grams of the captions only: no other one can be shared
+        place = {gram: i for i, gram in enumerate(dict.fromkeys(g for c in captions for g in c.grams[n]))}
+        mine, theirs = (_dense([s.grams[n] for s in side], place) for side in (captions, others))
+        shared = np.stack([(np.minimum(row, theirs) * theirs).sum(1) for row in mine])
+        norms = np.outer([c.norms[n] for c in captions], [o.norms[n] for o in others])
+        total += np.divide(shared, norms, out=np.zeros_like(shared), where=norms > 0)
+    apart = np.subtract.outer([c.words for c in captions], [o.words for o in others])
+    return total / len(_LENGTHS) * np.exp(-(apart**2) / (2 * _LENGTH_SPREAD**2))
+
+
+def _dense(sentences: Sequence[dict[Words, float]], place: dict[Words, int]) -> np.ndarray:
+    """[sentences, n-grams of ``place``]"""
+    found = np.zeros((len(sentences), len(place)))
+    for row, grams in zip(found, sentences, strict=True):
+        for gram, weight in grams.items():
+            if gram in place:
+                row[place[gram]] = weight
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fewcap.captioning.consensus import Consensus
+from fewcap.captioning.consensus import Consensus, Voters
 from fewcap.captioning.decode import NEVER, Decoder, Hypothesis, beam_search, sample
 from fewcap.captioning.model import CaptionModel, KeywordBatch, Memory, VideoBatch
 from fewcap.core.config.caption import CaptionConfig
@@ -72,6 +72,19 @@ class Generated:
     video_share: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Vote:
+    """Who chooses among the captions of the videos of a batch."""
+
+    consensus: Consensus
+    captions: int  # so many best ones stand for election
+    voters: Sequence[Voters] | None  # of each video, beside the captions themselves
+
+    def order(self, video: int, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        voters = self.voters[video] if self.voters is not None else None
+        return self.consensus.order(hypotheses[: self.captions], voters) + list(hypotheses[self.captions :])
+
+
 @torch.inference_mode()
 def generate(
     models: Sequence[CaptionModel],
@@ -80,11 +93,11 @@ def generate(
     config: CaptionConfig,
     *,
     length_penalty: float,
-    consensus: Consensus | None = None,
+    vote: Vote | None = None,
 ) -> list[Generated]:
     """Decodes the videos of a batch by the members of a captioner.
 
-    ``length_penalty`` is the captioner's own, ``consensus`` orders what is found.
+    ``length_penalty`` is the captioner's own, ``vote`` orders what beam search finds.
     """
     memories = [model.eval().remember(video, keywords) for model in models]
     part = memories[0].video or memories[0].keywords
@@ -97,14 +110,14 @@ def generate(
         found = beam_search(
             decoder,
             videos,
-            beam=max(config.beam, config.consensus),
+            beam=max(config.beam, vote.captions if vote is not None else 0),
             max_words=models[0].config.max_words,
             length_penalty=length_penalty if config.length_penalty is None else config.length_penalty,
             block_repeats=config.block_repeats,
             device=device,
         )
-        if consensus is not None and config.consensus:
-            found = [consensus.order(hypotheses[: config.consensus]) for hypotheses in found]
+        if vote is not None:
+            found = [vote.order(video, hypotheses) for video, hypotheses in enumerate(found)]
     else:
         found = sample(
             decoder,

@@ -78,16 +78,21 @@ class SentenceBank:
         )
 
 
-def retrieve(bank: SentenceBank, scores: np.ndarray, config: KeywordConfig) -> list[Keyword]:
-    """The best ``config.count`` keywords of the sentences nearest to a video; scores [sentences]."""
-    count = min(config.neighbours, len(scores))
+def nearest_sentences(scores: np.ndarray, count: int, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the ``count`` sentences nearest to a video, nearest first, and their shares; scores [sentences]."""
+    count = min(count, len(scores))
     nearest = np.sort(np.argpartition(-scores, count - 1)[:count]) if count else np.zeros(0, dtype=np.int64)
     nearest = nearest[np.argsort(-scores[nearest], kind="stable")]
     nearest = nearest[np.isfinite(scores[nearest])]
     if not len(nearest):
-        return []
-    shares = np.exp((scores[nearest] - scores[nearest[0]]) / config.temperature)
-    shares /= shares.sum()
+        return nearest, np.zeros(0, dtype=scores.dtype)
+    shares = np.exp((scores[nearest] - scores[nearest[0]]) / temperature)
+    return nearest, shares / shares.sum()
+
+
+def retrieve(bank: SentenceBank, scores: np.ndarray, config: KeywordConfig) -> list[Keyword]:
+    """The best ``config.count`` keywords of the sentences nearest to a video; scores [sentences]."""
+    nearest, shares = nearest_sentences(scores, config.neighbours, config.temperature)
     weights: dict[str, float] = {}
     for share, sentence in zip(shares.tolist(), nearest.tolist(), strict=True):
         for word in bank.keywords[sentence]:

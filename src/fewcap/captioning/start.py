@@ -16,6 +16,8 @@ from fewcap.features.store import KindInfo
 
 log = logging.getLogger("fewcap.train")
 
+CHOOSING = ("length_penalty", "consensus", "voters")  # settings of a captioner that say which caption it takes
+
 
 @dataclass(frozen=True)
 class Start:
@@ -66,9 +68,12 @@ def _against_shipped(config: TrainConfig, kinds: Mapping[str, KindInfo], data_so
 
 
 def going_on(config: TrainConfig, captioner: TrainedCaptioner) -> TrainConfig:
-    """The settings of a training that starts from a captioner: its network and keywords, and a smaller rate."""
+    """The settings of a training that starts from a captioner: its network and keywords, and a smaller rate; how it
+    chooses its captions as well, where nothing else is asked for."""
+    chosen = {name: getattr(captioner.config, name) for name in CHOOSING if name not in config.model_fields_set}
     return config.model_copy(
         update={
+            **chosen,
             "model": captioner.config.model,
             "keywords": captioner.config.keywords,
             "videotext": captioner.config.videotext,

@@ -20,6 +20,7 @@ from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.ranks import Ranks, joined
 from fewcap.captioning.selfcritical import SelfCriticalTrainer
 from fewcap.captioning.start import Start, find_start, going_on
+from fewcap.core.config.caption import CaptionConfig
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.devices import pick_device, torch_threads
 from fewcap.core.errors import FewcapError
@@ -130,8 +131,9 @@ class _Run:
         parts = (config, assembled.vocabulary, assembled.bank, assembled.tower, kinds, extraction)
         videotext = TwoTower(assembled.tower, dims, encoder)
 
-        def as_captioner(models: Sequence[CaptionModel]) -> Captioner:
-            return Captioner(TrainedCaptioner(models, *parts), videotext=videotext, device=device)
+        def as_captioner(models: Sequence[CaptionModel], decoding: CaptionConfig | None = None) -> Captioner:
+            trained = TrainedCaptioner(models, *parts)
+            return Captioner(trained, config=decoding, videotext=videotext, device=device)
 
         validate = _validator(validation, store, self.metric, as_captioner) if validation else None
         references = {item.id: (*item.captions, *invented.get(item.id, ())) for item in training}
@@ -255,13 +257,13 @@ def _validator(
     items: Sequence[VideoItem],
     store: FeatureStore,
     metric: CaptionMetric,
-    as_captioner: Callable[[Sequence[CaptionModel]], Captioner],
+    as_captioner: Callable[[Sequence[CaptionModel], CaptionConfig], Captioner],
 ) -> Callable[[Sequence[CaptionModel]], float]:
     references = {item.id: item.captions for item in items}
     features: list[VideoFeatures] = [store[item.id] for item in items]
 
     def validate(models: Sequence[CaptionModel]) -> float:
-        captions = as_captioner(models).caption(features)
+        captions = as_captioner(models, CaptionConfig(consensus=0)).caption(features)
         return metric({item.id: c.text for item, c in zip(items, captions, strict=True)}, references)
 
     return validate

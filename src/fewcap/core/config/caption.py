@@ -20,10 +20,17 @@ class CaptionConfig(Section):
         description="A caption scores log-probability / length^length_penalty; larger favours longer ones. null takes "
         "the model's own, `train.length_penalty`.",
     )
-    consensus: int = Field(
-        0,
+    consensus: int | None = Field(
+        None,
         ge=0,
-        description="Of so many best captions takes the one that the others agree with most; 0 takes the likeliest.",
+        description="Of so many best captions takes the one that the others agree with most; 0 takes the likeliest. "
+        "null takes the model's own, `train.consensus`.",
+    )
+    voters: int | None = Field(
+        None,
+        ge=0,
+        description="With consensus, so many training sentences, those nearest to the video, vote as well. null takes "
+        "the model's own, `train.voters`.",
     )
     block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
     alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")
@@ -39,6 +46,8 @@ class CaptionConfig(Section):
     def _consistent(self) -> CaptionConfig:
         if self.method == "sample" and self.consensus:
             raise ValueError(f"consensus={self.consensus} needs method 'beam'; samples are reported as they fall.")
+        if self.voters and self.consensus == 0:
+            raise ValueError(f"voters={self.voters} have nothing to choose from; set consensus, for example to 20.")
         rows = self.beam if self.method == "beam" else self.samples
         name = "beam" if self.method == "beam" else "samples"
         if self.alternatives > rows and "alternatives" in self.model_fields_set:

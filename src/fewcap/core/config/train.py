@@ -230,6 +230,12 @@ class TrainConfig(Section):
         ge=0,
         description="Of the captions on validation, and the captioner's own, where `caption.length_penalty` is null.",
     )
+    consensus: int = Field(
+        0,
+        ge=0,
+        description="The captioner's own, where `caption.consensus` is null; validation in training does without.",
+    )
+    voters: int = Field(0, ge=0, description="The captioner's own, where `caption.voters` is null.")
     patience: int = Field(5, gt=0, description="Stops after so many checks without a better smoothed score.")
     smooth: int = Field(3, gt=0, description="The score that stops is the mean of so many checks.")
     validate_from: int = Field(1, gt=0, description="The first epoch with a check on validation.")
