@@ -11,7 +11,7 @@ from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.shipped import ASSET
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
 
-SENTENCES = 18_000  # all models inside the package together take less than 60 MB
+SENTENCES = 12_000  # all models inside the package together take less than 60 MB
 ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
 
 

@@ -9,10 +9,6 @@ captions of validation videos. Take FILE by ``features.weights``:
 
     features: {weights: {efficientnet_lite0: FILE}}
 
-Videos that have trained the network are seen too well by it: what a captioner learns from their vectors does not hold
-for new ones. ``--leave-out 0`` and ``--leave-out 1`` train networks that have each read the captions of one half of the
-videos only, to look at the other half with.
-
 PROJECT is a project folder whose data have been prepared. Never use FILE in an experiment that is to know few captions
 of the same videos.
 """
@@ -26,7 +22,6 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -172,12 +167,6 @@ def contrast(places: Tensor, texts: Tensor, video: Tensor, warmth: Tensor) -> Te
     return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
 
 
-def may_train(item: VideoItem, leave_out: int | None) -> bool:
-    """Videos of further corpora always; of the first one those that the left-out half does not hold."""
-    half = int(sha256(item.id.encode()).hexdigest(), 16) % 2
-    return item.split == "train" and (item.further or half != leave_out)
-
-
 def tune(
     network: EfficientNetLite0,
     pictures: Pictures,
@@ -191,7 +180,7 @@ def tune(
     means = np.stack([own.mean(0) for own in sentences]).astype(np.float32)
     late = Late(network).to(memory_format=torch.channels_last)
     averaged = copy.deepcopy(late)
-    training = np.flatnonzero([may_train(items[i], args.leave_out) for i in pictures.video])
+    training = np.flatnonzero([items[i].split == "train" for i in pictures.video])
     print(f"before: nearness {nearness(vectors_of(late, pictures, len(items)), items, texts):.4f}", flush=True)
     project = first_guess(late, pictures, training, means)
     warmth = nn.Parameter(torch.tensor(math.log(15.0)))
@@ -234,7 +223,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("project", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="weights in the layout of the published file")
-    parser.add_argument("--leave-out", type=int, choices=[0, 1], help="a half of the videos, by the hash of their ids")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=96, help="pictures a step")
     parser.add_argument("--rate", type=float, default=3e-4)

@@ -16,8 +16,10 @@ from fewcap.pipeline import CONFIG_FILE, Project, run
 if TYPE_CHECKING:
     from rich.console import Group
 
-# A small network and small batches: 300 clips with one caption each are soon learnt by heart.
-TRAINING = (
+# Drawings, not videos that captions speak of: the network of ImageNet sees them. A small network and small batches:
+# 300 clips with one caption each are soon learnt by heart.
+SETTINGS = (
+    "features.appearance=efficientnet_lite0",
     "train.model.width=256",
     "train.model.decoder_blocks=2",
     "train.batch=16",
@@ -79,7 +81,7 @@ def run_demo(folder: Path, *, clips: int = 300, seed: int = 0, overrides: Iterab
         f"data.synthetic.train={clips}",
         f"data.synthetic.val={max(10, clips // 5)}",
         f"data.synthetic.test={max(10, clips // 3)}",
-        *TRAINING,
+        *SETTINGS,
         *overrides,
     ]
     config = load_config(None, settings)

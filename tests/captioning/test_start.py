@@ -12,8 +12,10 @@ from worlds import TINY, metric, world, write_world
 
 from fewcap.captioning.captioner import Captioner
 from fewcap.captioning.folder import TrainedCaptioner
+from fewcap.captioning.shipped import shipped_folder
 from fewcap.captioning.start import find_start
 from fewcap.captioning.train import train
+from fewcap.core import assets
 from fewcap.core.config.train import TrainConfig, WarmupConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
@@ -116,13 +118,11 @@ def test_a_byte_a_weight_says_the_same(trained: Path, tmp_path: Path) -> None:
 
 
 def test_a_shipped_file_that_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fewcap.captioning import shipped
-
     copy = tmp_path / "captioner"
-    shutil.copytree(shipped.shipped_folder(), copy)
-    monkeypatch.setattr(shipped, "asset", lambda name: copy)
+    shutil.copytree(shipped_folder(), copy)
+    monkeypatch.setattr(assets, "asset", lambda name: copy)
     with open(copy / "model.safetensors", "r+b") as file:
         file.seek(-1, 2)
         file.write(b"\x55")
     with pytest.raises(FewcapError, match=r"model\.safetensors: its content is not what was shipped; reinstall fewcap"):
-        shipped.shipped_folder()
+        shipped_folder()

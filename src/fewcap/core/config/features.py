@@ -9,7 +9,11 @@ from pydantic import Field, model_validator
 from fewcap.core.config.base import Section
 from fewcap.core.errors import nearest
 
-APPEARANCE = ("efficientnet_lite0", "inception_resnet_v2")  # and 'timm:<name>' for any network that timm has
+APPEARANCE = (
+    "efficientnet_lite0_captions",
+    "efficientnet_lite0",
+    "inception_resnet_v2",
+)  # and 'timm:<name>' for any network that timm has
 MOTION = ("changes", "i3d", "c3d")
 OBJECTS = ("grid", "faster_rcnn")
 
@@ -21,8 +25,10 @@ class FeaturesConfig(Section):
     """What is taken from a video."""
 
     appearance: str = Field(
-        "efficientnet_lite0",
-        description="Network that sees single frames: efficientnet_lite0, inception_resnet_v2 or timm:<name>.",
+        "efficientnet_lite0_captions",
+        description="Network that sees single frames: efficientnet_lite0_captions (its last stages trained on "
+        "captions), efficientnet_lite0, inception_resnet_v2 or timm:<name>. Where `data.source` is msrvtt, whose "
+        "captions trained the first, the default is efficientnet_lite0.",
     )
     motion: str | None = Field(
         "changes", description="What sees clips of frames: changes (needs no weights), i3d, c3d, or null for none."

@@ -60,6 +60,10 @@ def _appearance(config: FeaturesConfig, dtype: torch.dtype, device: torch.device
         from fewcap.features.backbones import efficientnet_lite0
 
         return efficientnet_lite0.load(config.weights.get("efficientnet_lite0"), dtype, device)
+    if config.appearance == "efficientnet_lite0_captions":
+        from fewcap.features.backbones import efficientnet_lite0_captions
+
+        return efficientnet_lite0_captions.load(dtype, device)
     from fewcap.features.backbones import timm_model
 
     return timm_model.load(

