@@ -106,3 +106,13 @@ def test_all_mistakes_are_reported_at_once() -> None:
         load_config(None, ["seed=x", "train.epohs=3"])
     assert "seed" in str(caught.value)
     assert "epohs" in str(caught.value)
+
+
+def test_off_needs_no_quotes(tmp_path: Path) -> None:
+    file = tmp_path / "fewcap.yaml"
+    file.write_text("train: {word_loss: off}\nscore: {meteor: off}\nfeatures: {crops: 2}\n")
+    config = load_config(file, ["label.enabled=off"])
+    assert (config.train.word_loss, config.score.meteor, config.label.enabled) == ("off", "off", False)
+    assert load_config(file, ["score.meteor=on", "train.word_loss=all"]).score.meteor == "on"
+    with pytest.raises(UsageError, match=r"train\.word_loss.*can not be True"):
+        load_config(file, ["train.word_loss=yes"])
