@@ -7,19 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from shipping import ship
+
 from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.shipped import ASSET
-from fewcap.core.store import Manifest, Stage, Workspace, read_jsonl, run_stage
+from fewcap.core.store import Manifest, Workspace, read_jsonl
 
 SENTENCES = 12_000  # all models inside the package together take less than 60 MB
-ASSETS = Path(__file__).parent.parent / "src" / "fewcap" / "assets"
 
 
 def main() -> None:
     model = Path(sys.argv[1]) / "model"
     trained = Manifest.read(model)
-    card = ASSETS / ASSET / "README.md"
-    text = card.read_text()
 
     def build(workspace: Workspace) -> dict[str, Any]:
         captioner = TrainedCaptioner.load(model)
@@ -27,10 +26,7 @@ def main() -> None:
         workspace.write_jsonl(METRICS, read_jsonl(model / METRICS))
         return trained.counts
 
-    run_stage(Stage(ASSETS / ASSET, "model", inputs={"model": trained.digest}, config={"form": "eight bits"}), build)
-    card.write_text(text)  # a new artefact replaces all files of the folder
-    for left in (".lock", "journal.jsonl"):
-        (ASSETS / ASSET / left).unlink(missing_ok=True)
+    ship(ASSET, "model", {"model": trained.digest}, build)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ stages stay as they are, so what they see of every picture, whole and through cu
 FILE.maps; a second call goes on with it. The last five blocks and the head then learn to bring a picture's vector near
 the sentences of its video in the sentence encoder's space, and away from other videos' (InfoNCE, and the cosine to the
 mean of the video's sentences). After each epoch it says how near a ridge regression from the new vectors comes to the
-captions of validation videos. Take FILE by ``features.weights``:
+captions of validation videos, and writes FILE, so that it may be stopped when it has learnt enough. Take FILE by
+``features.weights``:
 
     features: {weights: {efficientnet_lite0: FILE}}
 
-PROJECT is a project folder whose data have been prepared. Never use FILE in an experiment that is to know few captions
+PROJECT is a project folder. Never use FILE in an experiment that is to know few captions
 of the same videos.
 """
 
@@ -19,7 +20,7 @@ import argparse
 import copy
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ from fewcap.features.backbones.efficientnet_lite0 import DIM, SIZE, EfficientNet
 from fewcap.features.picture import WHOLE, Crop, View
 from fewcap.features.sources import open_source
 from fewcap.features.video import Views, sample_parts
+from fewcap.pipeline import Project, prepare
 from fewcap.pseudo.videotext import fit_tower, ridge
 from fewcap.text.embed import SentenceEncoder
 
@@ -173,8 +175,9 @@ def tune(
     items: list[VideoItem],
     texts: list[np.ndarray],
     args: argparse.Namespace,
+    keep: Callable[[Late], None],
 ) -> None:
-    """Trains the late part of ``network`` in place; the result is the running average of the steps."""
+    """Trains the late part of ``network``; ``keep`` is given the running average of the steps after each epoch."""
     centre = np.concatenate([t for item, t in zip(items, texts, strict=True) if not item.further]).mean(0)
     sentences = [unit(own - centre) for own in texts]
     means = np.stack([own.mean(0) for own in sentences]).astype(np.float32)
@@ -215,8 +218,8 @@ def tune(
                     torch._foreach_lerp_(list(averaged.parameters()), list(late.parameters()), 1 - decay)
                 bar.advance(1, note=f"loss {loss.item():.3f}")
             found = nearness(vectors_of(averaged, pictures, len(items)), items, texts)
+            keep(averaged)
             print(f"epoch {epoch + 1}: nearness {found:.4f}", flush=True)
-    late.load_state_dict(averaged.state_dict())
 
 
 def main() -> None:
@@ -228,18 +231,24 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=3e-4)
     args = parser.parse_args()
     torch.manual_seed(0)
-    items = [i for i in read_dataset(args.project / "data").items if i.split != "test" and i.path and i.captions]
+    project = Project.open(args.project, [])
+    prepare(project)
+    items = [i for i in read_dataset(project.data).items if i.split != "test" and i.path and i.captions]
     source = weights.resolve("efficientnet_lite0")
     network = EfficientNetLite0.load(source)
     pictures = look(items, network, args.out.with_suffix(".maps"))
     encoder = SentenceEncoder.load()
     embeddings = encoder.encode([caption for item in items for caption in item.captions])
     bounds = np.cumsum([len(item.captions) for item in items])[:-1]
-    tune(network, pictures, items, np.split(embeddings, bounds), args)
     published = load_file(source)
-    for name, tensor in network.state_dict().items():
-        published[published_name(name)] = tensor.contiguous()
-    save_file(published, args.out)
+
+    def keep(late: Late) -> None:
+        tuned = {published_name(name): tensor.contiguous() for name, tensor in late.state_dict().items()}
+        part = args.out.with_suffix(".part")
+        save_file({**published, **tuned}, part)
+        part.replace(args.out)
+
+    tune(network, pictures, items, np.split(embeddings, bounds), args, keep)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from worlds import TINY, metric, world, write_world
 from fewcap.captioning.captioner import Captioner
 from fewcap.captioning.folder import TrainedCaptioner
 from fewcap.captioning.shipped import shipped_folder
-from fewcap.captioning.start import find_start
+from fewcap.captioning.start import find_start, going_on
 from fewcap.captioning.train import train
 from fewcap.core import assets
 from fewcap.core.config.train import TrainConfig, WarmupConfig
@@ -63,6 +64,14 @@ def test_a_captioner_that_gets_worse_keeps_its_weights(world: Path, trained: Pat
     before, after = TrainedCaptioner.load(trained), TrainedCaptioner.load(tmp_path / "ruined")
     for name, weight in before.models[0].state_dict().items():
         assert torch.equal(after.models[0].state_dict()[name], weight)
+
+
+def test_a_captioner_keeps_its_way_to_choose_captions(trained: Path) -> None:
+    before = TrainedCaptioner.load(trained)
+    choosy = replace(before, config=before.config.model_copy(update={"consensus": 7, "voters": 9}))
+    assert (going_on(TrainConfig(), choosy).consensus, going_on(TrainConfig(), choosy).voters) == (7, 9)
+    asked = going_on(TrainConfig(consensus=0), choosy)
+    assert (asked.consensus, asked.voters) == (0, 9)
 
 
 def test_features_of_other_networks_or_another_model_are_refused(trained: Path, tmp_path: Path) -> None:
