@@ -66,6 +66,8 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 
 def test_version(fewcap: Run) -> None:
     assert fewcap("--version").stdout == f"fewcap {__version__}\n"
+    as_module = subprocess.check_output([sys.executable, "-m", "fewcap", "--version"], text=True)
+    assert as_module == f"fewcap {__version__}\n"
 
 
 def test_config_explains_every_setting(fewcap: Run, project: Path) -> None:
