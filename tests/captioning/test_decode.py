@@ -14,7 +14,7 @@ from fewcap.captioning.decode import beam_search, sample
 from fewcap.captioning.generate import CachedDecoder, UncachedDecoder
 from fewcap.captioning.model import CaptionModel, Dims, KeywordBatch, VideoBatch
 from fewcap.core.config.train import ModelConfig
-from fewcap.text.vocabulary import BOS, EOS
+from fewcap.text.vocabulary import BOS, EOS, UNK
 
 V = 7  # four special words and three others
 
@@ -107,6 +107,16 @@ def test_no_word_follows_itself(seed: int) -> None:
     decoder.table[:, :, range(4, V), range(4, V)] += 5  # it would love to
     for hypotheses in beam_search(decoder, 2, beam=3, max_words=8):
         assert all(a != b for h in hypotheses for a, b in pairwise(h.words))
+
+
+def test_a_caption_avoids_places_where_people_say_something_unknown() -> None:
+    decoder = TableDecoder(1, 0)
+    table = torch.full((V, V), 1e-6)
+    table[BOS, 4], table[BOS, 5] = 0.6, 0.4
+    table[4, UNK], table[4, 6] = 0.9, 0.1  # "is eating a …"
+    table[5, EOS] = table[6, EOS] = 1.0
+    decoder.table = table.log().expand(1, V, V, V).clone()
+    assert beam_search(decoder, 1, beam=3, max_words=4)[0][0].words == (5,)
 
 
 def test_videos_do_not_touch_one_another() -> None:

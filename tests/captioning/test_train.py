@@ -157,13 +157,14 @@ def test_pseudo_sentences_are_trained_on_with_their_weight_and_the_word_loss(wor
         return {"videos": len(rows)}
 
     run_stage(Stage(tmp_path / "pseudo", "pseudo", inputs={}, config={}), build)
-    config = TINY.model_copy(update={"epochs": 2, "vocabulary": VocabularyConfig(count_pseudo=True)})
+    config = TINY.model_copy(update={"epochs": 2})
     with_pseudo = fit(world, tmp_path / "with", config, pseudo=tmp_path / "pseudo")
     assert with_pseudo.counts["pseudo_sentences"] == 48
     assert "one" in json.loads((tmp_path / "with" / "vocabulary.json").read_text())
     rows = read_jsonl(tmp_path / "with" / "metrics.jsonl")
     assert all(0 < row["word_loss"] < 2 for row in rows)
-    fit(world, tmp_path / "given", TINY.model_copy(update={"epochs": 1}), pseudo=tmp_path / "pseudo")
+    given_words = {"epochs": 1, "vocabulary": VocabularyConfig(count_pseudo=False)}
+    fit(world, tmp_path / "given", TINY.model_copy(update=given_words), pseudo=tmp_path / "pseudo")
     assert "one" not in json.loads((tmp_path / "given" / "vocabulary.json").read_text())
     for change in ({"word_loss": "off"}, {"pseudo_weight": 0.1}, {"pseudo_per_video": 0}):
         other = fit(world, tmp_path / next(iter(change)), config.model_copy(update=change), pseudo=tmp_path / "pseudo")

@@ -143,10 +143,10 @@ def test_every_look_at_a_video_is_shown() -> None:
     assert {row[2] for epoch in range(20) for row in flat(data.epoch(epoch))} == {0.0, 10.0, 18.0}
 
 
-def test_sentences_are_cut_and_unknown_words_are_no_targets() -> None:
+def test_sentences_are_cut_and_unknown_words_are_targets_too() -> None:
     inputs, targets = sentence_batch([[5, UNK, 7], [4, 5, 6, 7, 8, 9]], 5)
     assert inputs.tolist() == [[BOS, 5, UNK, 7, PAD, PAD], [BOS, 4, 5, 6, 7, 8]]
-    assert targets.tolist() == [[5, PAD, 7, EOS, PAD, PAD], [4, 5, 6, 7, 8, EOS]]
+    assert targets.tolist() == [[5, UNK, 7, EOS, PAD, PAD], [4, 5, 6, 7, 8, EOS]]
 
 
 def test_keywords_that_are_unknown_are_left_out() -> None:

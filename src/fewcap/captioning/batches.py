@@ -13,7 +13,7 @@ from fewcap.captioning.retrieval import Keyword
 from fewcap.core.config.train import ModelConfig
 from fewcap.core.types import VideoFeatures
 from fewcap.features.select import pad_batch, select_evenly
-from fewcap.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from fewcap.text.vocabulary import BOS, EOS, PAD, Vocabulary
 
 
 def video_batch(
@@ -74,7 +74,8 @@ def keyword_batch(rows: Sequence[Sequence[Keyword]], vocabulary: Vocabulary, cou
 def sentence_batch(sentences: Sequence[Sequence[int]], max_words: int) -> tuple[Tensor, Tensor]:
     """Numbers of words → inputs [M, T] from BOS on and targets [M, T] up to EOS, cut at ``max_words``.
 
-    An unknown word is an input but never a target: nobody should learn to say it.
+    An unknown word is a target too, though decoding never says it: where people say something that is not known,
+    every known word becomes unlikely, and beam search prefers a caption without such a place to a wrong word in it.
     """
     cut = [list(numbers[:max_words]) for numbers in sentences]
     length = max(len(numbers) for numbers in cut) + 1
@@ -82,7 +83,7 @@ def sentence_batch(sentences: Sequence[Sequence[int]], max_words: int) -> tuple[
     targets = torch.full((len(cut), length), PAD, dtype=torch.long)
     for row, numbers in enumerate(cut):
         inputs[row, : len(numbers) + 1] = torch.tensor([BOS, *numbers])
-        targets[row, : len(numbers) + 1] = torch.tensor([*(PAD if n == UNK else n for n in numbers), EOS])
+        targets[row, : len(numbers) + 1] = torch.tensor([*numbers, EOS])
     return inputs, targets
 
 

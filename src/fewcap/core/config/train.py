@@ -63,8 +63,9 @@ class VocabularyConfig(Section):
 
     min_count: int = Field(2, ge=1, description="A word is known when it occurs at least this often.")
     count_pseudo: bool = Field(
-        False,
-        description="Occurrences in pseudo sentences count too: every keyword recurs in them, typing errors too.",
+        True,
+        description="Occurrences in pseudo sentences count too: where a video has one sentence most words are seen "
+        "once, and keywords recur in what is invented around them (typing errors as well).",
     )
     max_warmup_words: int = Field(
         3000, ge=0, description="With a text warm-up, this many of its most frequent words are known as well."
