@@ -29,6 +29,7 @@ SETTINGS = (
     "train.threads=1",  # on a busy machine two were far slower
     "caption.threads=1",
     "train.pseudo_weight=0.2",  # a language model of photographs invents colours that the clips do not have
+    "train.vocabulary.count_pseudo=false",  # nor do they need its words
 )
 COLUMNS = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider_d": "CIDEr-D"}
 ROWS = {"most_frequent": "most frequent caption", "nearest_neighbour": "nearest training clip's caption"}
