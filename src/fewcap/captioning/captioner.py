@@ -169,7 +169,10 @@ class Captioner:
 
     def keywords_of(self, features: Sequence[VideoFeatures]) -> list[list[Keyword]]:
         """Keywords retrieved for videos, best first."""
-        return [retrieve(self._bank, row, self.trained.config.keywords) for row in self._similarities(features)]
+        return self._retrieved(self._similarities(features))
+
+    def _retrieved(self, similarities: np.ndarray) -> list[list[Keyword]]:
+        return [retrieve(self._bank, row, self.trained.config.keywords) for row in similarities]
 
     def _similarities(self, features: Sequence[VideoFeatures]) -> np.ndarray:
         """Videos against the sentences of the bank, [n, sentences]."""
@@ -178,7 +181,7 @@ class Captioner:
     def _caption(self, features: Sequence[VideoFeatures]) -> list[Caption]:
         trained = self.trained
         similarities = self._similarities(features)
-        keywords = [retrieve(self._bank, row, trained.config.keywords) for row in similarities]
+        keywords = self._retrieved(similarities)
         batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
         given = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
         generated = generate(
