@@ -19,7 +19,7 @@ from fewcap.core.store import read_jsonl
 from fewcap.pseudo.candidates import Source
 from fewcap.pseudo.label import label
 from fewcap.pseudo.strategies import load_strategy
-from fewcap.pseudo.strategies.llm import first_sentence
+from fewcap.pseudo.strategies.llm import MOST_TOKENS, by_transformers, first_sentence
 from fewcap.text.tokenise import words
 
 SOURCES = [
@@ -118,7 +118,8 @@ def endpoint() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         def do_POST(self) -> None:
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append({**question, "path": self.path, "key": self.headers.get("Authorization")})
-            reply = {"choices": [{"message": {"content": f'Caption: "Someone strums, number {len(asked)}."\nBye'}}]}
+            said = f'Caption: "Someone strums, number {question["seed"]}."\nBye'
+            reply = {"choices": [{"message": {"content": said}}]}
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps(reply).encode())
@@ -139,13 +140,15 @@ def test_paraphrase_by_an_endpoint(
     monkeypatch.setenv("MY_KEY", "secret")
     settings = config(tiny_folder, "llm", endpoint=address, llm="mistral", key_variable="MY_KEY")
     found = invented(settings)
-    assert found[0][0] == ("someone", "strums", "number", "1")
+    first = [q["seed"] for q in asked if "A man is playing guitar." in q["messages"][0]["content"]]
+    assert sorted(found[0]) == sorted(("someone", "strums", "number", str(seed)) for seed in first)
     assert found[2] == []
     assert len(asked) == 6
+    assert found == invented(settings)  # asked side by side, answered in order
     assert asked[0]["path"] == "/v1/chat/completions"
     assert asked[0]["model"] == "mistral"
     assert asked[0]["key"] == "Bearer secret"
-    assert "A man is playing guitar." in asked[0]["messages"][0]["content"]
+    assert len(first) == 3
     assert len({question["seed"] for question in asked}) == 6
 
 
@@ -168,6 +171,16 @@ def test_paraphrase_by_a_causal_model_in_a_folder(tiny_folder: Path, tmp_path: P
     found = invented(settings)
     assert found == invented(settings)
     assert len(set(found[0])) == 3
+
+    # reading the prompt once for all answers changes nothing
+    network = GPT2LMHeadModel.from_pretrained(tmp_path).eval()
+    ids = torch.tensor([[5, 6, 7]] * 4)
+    torch.manual_seed(3)
+    options = {"do_sample": True, "top_p": 0.9, "temperature": 0.8, "pad_token_id": 1}
+    said = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=MOST_TOKENS, **options)[:, 3:]
+    assert by_transformers(str(tmp_path))("w3 w4 w5", [3, 4, 5, 6]) == [
+        " ".join(f"w{n - 2}" for n in row if n > 1) for row in said.tolist()
+    ]
 
 
 @pytest.mark.slow

@@ -8,6 +8,8 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,17 +21,18 @@ from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.text.tokenise import words
 
 MOST_TOKENS = 40  # of an answer: captions are short
-Answer = Callable[[str, int], str]  # prompt, seed -> answer
+SIDE_BY_SIDE = 8  # questions that an endpoint is asked at once
+Answers = Callable[[str, Sequence[int]], list[str]]  # prompt, a seed for each answer wanted -> answers
 
 
 class Paraphrase:
-    """One question a candidate."""
+    """One question a sentence, an answer for each candidate."""
 
     name = "llm"
     keeps_keywords = False
 
-    def __init__(self, answer: Answer, prompt: str, candidates: int, *, seed: int) -> None:
-        self.answer = answer
+    def __init__(self, answers: Answers, prompt: str, candidates: int, *, seed: int) -> None:
+        self.answers = answers
         self.prompt = prompt
         self.chains = candidates
         self.seed = seed
@@ -37,18 +40,17 @@ class Paraphrase:
     @classmethod
     def load(cls, config: LabelConfig, *, seed: int) -> Paraphrase:
         rival = config.rival
-        answer = by_endpoint(rival) if rival.endpoint else by_transformers(rival.llm)
-        return cls(answer, rival.prompt, config.candidates, seed=seed)
+        answers = by_endpoint(rival) if rival.endpoint else by_transformers(rival.llm)
+        return cls(answers, rival.prompt, config.candidates, seed=seed)
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
         for source in sources:
-            prompt = self.prompt.replace("{caption}", source.text)
-            found = []
-            for chain in range(self.chains if words(source.text) else 0):
-                digest = hashlib.sha256(source.key(self.seed, chain).encode()).digest()
-                text = first_sentence(self.answer(prompt, int.from_bytes(digest[:4]) % 2**31))
-                found.append(Candidate(tuple(words(text)), ({"action": "paraphrase", "word": text},)))
-            yield found
+            wanted = self.chains if words(source.text) else 0
+            digests = [hashlib.sha256(source.key(self.seed, chain).encode()).digest() for chain in range(wanted)]
+            seeds = [int.from_bytes(digest[:4]) % 2**31 for digest in digests]
+            answers = self.answers(self.prompt.replace("{caption}", source.text), seeds) if seeds else []
+            texts = [first_sentence(answer) for answer in answers]
+            yield [Candidate(tuple(words(text)), ({"action": "paraphrase", "word": text},)) for text in texts]
 
 
 def first_sentence(answer: str) -> str:
@@ -61,8 +63,8 @@ def first_sentence(answer: str) -> str:
     return ""
 
 
-def by_endpoint(config: RivalConfig) -> Answer:
-    """POST /chat/completions; the key, if any, comes from the environment."""
+def by_endpoint(config: RivalConfig) -> Answers:
+    """POST /chat/completions, some at once; the key, if any, comes from the environment."""
     address = f"{(config.endpoint or '').rstrip('/')}/chat/completions"
     if not address.startswith(("http://", "https://")):
         raise FewcapError(f"label.rival.endpoint {config.endpoint}: not a web address; write http://host:port/v1.")
@@ -89,12 +91,16 @@ def by_endpoint(config: RivalConfig) -> Answer:
         except (ValueError, KeyError, IndexError, TypeError):
             raise FewcapError(f"{address}: the answer is not one of an OpenAI-compatible server.") from None
 
-    return answer
+    def answers(prompt: str, seeds: Sequence[int]) -> list[str]:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            return list(pool.map(partial(answer, prompt), seeds))
+
+    return answers
 
 
-def by_transformers(name: str) -> Answer:
+def by_transformers(name: str) -> Answers:
     """A causal model of transformers: smollm2, a name, a folder, or a GGUF file."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
     folder, options = model_place(name)
     try:
@@ -106,23 +112,31 @@ def by_transformers(name: str) -> Answer:
         ) from None
 
     @torch.inference_mode()
-    def answer(prompt: str, seed: int) -> str:
+    def answers(prompt: str, seeds: Sequence[int]) -> list[str]:
         if tokenizer.chat_template:
             chat = [{"role": "user", "content": prompt}]
             prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-        batch = tokenizer(prompt, return_tensors="pt", add_special_tokens=not tokenizer.chat_template)
-        torch.manual_seed(seed)
+        asked = tokenizer(prompt, return_tensors="pt", add_special_tokens=not tokenizer.chat_template)
+        ids = asked["input_ids"].expand(len(seeds), -1)  # [answers, prompt]
+        read = DynamicCache(config=network.config)
+        if ids.shape[1] > 1:  # the prompt is read once for all answers
+            network(ids[:1, :-1], past_key_values=read, use_cache=True)
+            read.batch_repeat_interleave(len(seeds))
+        torch.manual_seed(seeds[0])  # the answers of a sentence are drawn together
         ids = network.generate(
-            **batch,
+            ids,
+            attention_mask=torch.ones_like(ids),
+            past_key_values=read,
             max_new_tokens=MOST_TOKENS,
             do_sample=True,
             top_p=0.9,
             temperature=0.8,
             pad_token_id=tokenizer.eos_token_id,
         )
-        return str(tokenizer.decode(ids[0, batch["input_ids"].shape[1] :], skip_special_tokens=True))
+        said = ids[:, asked["input_ids"].shape[1] :]
+        return [str(text) for text in tokenizer.batch_decode(said, skip_special_tokens=True)]
 
-    return answer
+    return answers
 
 
 def model_place(name: str) -> tuple[str, dict[str, str]]:
