@@ -31,10 +31,24 @@ def test_the_corpus_is_read_once_each_and_in_a_seeded_order(tmp_path: Path) -> N
     plain, zipped = tmp_path / "a.txt", tmp_path / "b.txt.gz"
     plain.write_text("A man, is singing!\ntoo short\na man is singing\n" + "w " * 30 + "\n")
     zipped.write_bytes(gzip.compress(b"two dogs run fast\n"))
-    found = read_corpus([plain, zipped], WarmupConfig(), seed=0)
+    found = read_corpus([plain, zipped], WarmupConfig(), [], seed=0)
     assert sorted(found) == ["a man is singing", "two dogs run fast"]
     with pytest.raises(FewcapError, match=r"missing\.txt"):
-        read_corpus([tmp_path / "missing.txt"], WarmupConfig(), seed=0)
+        read_corpus([tmp_path / "missing.txt"], WarmupConfig(), [], seed=0)
+    plain.write_text(
+        "\n".join(
+            f"a {n} is {v} the {o}"
+            for n in ("dog", "cat", "man")
+            for v in ("eating", "seeing")
+            for o in ("ball", "car")
+        )
+    )
+    wanted = WarmupConfig(max_sentences=4)
+    chosen = read_corpus([plain], wanted, ["A cat is eating something."], seed=0)
+    assert all("cat" in sentence for sentence in chosen)
+    anyhow = read_corpus([plain], wanted.model_copy(update={"like_given": False}), ["A cat is eating."], seed=0)
+    assert len(anyhow) == 4
+    assert anyhow != chosen
     assert count_words(["a b a", "a c"], 2) == {"a": 3, "b": 1}
 
 

@@ -111,7 +111,7 @@ class _Run:
         device = pick_device(config.device)
         dims = {str(kind): info.dim for kind, info in store.kinds.items()}
         looks = {item.id: store.looks(item.id) for item in training}
-        warmth = self._warmth(encoder, device, workspace)
+        warmth = self._warmth(training, encoder, device, workspace)
         known = warmth.counts if warmth is not None else {}
         invented = self._pseudo_sentences()
         assembled = assemble(
@@ -227,7 +227,11 @@ class _Run:
         return {video: [s.text for s in sentences] for video, sentences in read_pseudo(self.pseudo).items()}
 
     def _warmth(
-        self, encoder: SentenceEncoder, device: torch.device, workspace: Workspace | None
+        self,
+        training: Sequence[VideoItem],
+        encoder: SentenceEncoder,
+        device: torch.device,
+        workspace: Workspace | None,
     ) -> warmup.Warmth | None:
         """The text warm-up's weights, learnt by the first process and kept for a resumed run."""
         settings = self.config.warmup
@@ -239,7 +243,8 @@ class _Run:
             if place.exists():
                 warmth = warmup.read(place)
             else:
-                warmth = warmup.learn(self.config, encoder, seed=self.seed, device=device)
+                given = [caption for item in training for caption in item.captions]
+                warmth = warmup.learn(self.config, given, encoder, seed=self.seed, device=device)
                 workspace.write_bytes("scratch/warmup.safetensors", warmup.packed(warmth))
         shared: warmup.Warmth = self.ranks.share(warmth)
         return shared

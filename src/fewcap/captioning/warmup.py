@@ -33,6 +33,7 @@ from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress, track
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.keywords import keywords
+from fewcap.text.resemblance import most_like
 from fewcap.text.tokenise import words
 from fewcap.text.vocabulary import PAD, Vocabulary
 
@@ -50,8 +51,9 @@ class Warmth:
     weights: dict[str, Tensor]
 
 
-def read_corpus(files: Sequence[Path], config: WarmupConfig, *, seed: int) -> list[str]:
-    """Different sentences of the files with four to ``max_words`` words, in a seeded order."""
+def read_corpus(files: Sequence[Path], config: WarmupConfig, given: Sequence[str], *, seed: int) -> list[str]:
+    """Different sentences of the files with four to ``max_words`` words, those most like the given captions, in a
+    seeded order."""
     found: dict[str, None] = {}
     for path in files:
         try:
@@ -64,8 +66,9 @@ def read_corpus(files: Sequence[Path], config: WarmupConfig, *, seed: int) -> li
     if not usable:
         names = ", ".join(str(path) for path in files)
         raise FewcapError(f"{names}: no sentence of 4 to {config.max_words} words; raise warmup.max_words.")
-    order = np.random.default_rng(seed).permutation(len(usable))[: config.max_sentences]
-    return [usable[i] for i in order]
+    shuffled = [usable[i] for i in np.random.default_rng(seed).permutation(len(usable))]
+    captions = [" ".join(words(caption)) for caption in given] if config.like_given else []
+    return most_like(shuffled, captions, config.max_sentences)
 
 
 def count_words(sentences: Sequence[str], limit: int) -> dict[str, int]:
@@ -198,9 +201,11 @@ def apply(warmth: Warmth, model: CaptionModel, vocabulary: Vocabulary) -> int:
     return taken
 
 
-def learn(config: TrainConfig, encoder: SentenceEncoder, *, seed: int, device: torch.device) -> Warmth:
-    """A warm-up on the files of the configuration."""
-    sentences = read_corpus(config.warmup.corpus, config.warmup, seed=seed)
+def learn(
+    config: TrainConfig, given: Sequence[str], encoder: SentenceEncoder, *, seed: int, device: torch.device
+) -> Warmth:
+    """A warm-up on the files of the configuration; ``given``: the captions of the training videos."""
+    sentences = read_corpus(config.warmup.corpus, config.warmup, given, seed=seed)
     counts = count_words(sentences, config.warmup.words)
     vocabulary = Vocabulary(list(counts))
     torch.manual_seed(seed)

@@ -116,6 +116,10 @@ class WarmupConfig(Section):
     source: Literal["none", "corpus"] = Field("none", description="No warm-up, or one on the files of `corpus`.")
     corpus: tuple[Path, ...] = Field((), description="Text files, one sentence a line, .gz allowed.")
     max_sentences: int = Field(150_000, gt=0, description="Sentences taken from the corpus.")
+    like_given: bool = Field(
+        True,
+        description="Of a corpus with more sentences take those most like the given captions; off: any.",
+    )
     max_words: int = Field(14, gt=0, description="Longer sentences of the corpus are left out.")
     words: int = Field(6000, gt=0, description="Vocabulary of the warm-up: its most frequent words.")
     bank: int = Field(8000, gt=0, description="Sentences of the corpus among which it retrieves.")
@@ -124,7 +128,7 @@ class WarmupConfig(Section):
     learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of AdamW.")
     own_keywords: float = Field(0.3, ge=0, le=1, description="Share of sentences that see their own keywords.")
     closeness: tuple[float, float] = Field(
-        (0.3, 0.8),
+        (0.15, 0.5),
         description="Least and largest cosine of a sentence and the disturbed anchor that stands for it.",
     )
 
