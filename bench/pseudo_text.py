@@ -29,8 +29,9 @@ from fewcap.core.config.label import LabelConfig
 from fewcap.core.types import VideoItem
 from fewcap.pseudo.adapt import adapt_models
 from fewcap.pseudo.inference import in_blocks
+from fewcap.pseudo.invent import sources_of
 from fewcap.pseudo.judge import judge, repeated_word
-from fewcap.pseudo.label import most_fluent, read_pseudo, sources_of
+from fewcap.pseudo.label import most_fluent, read_pseudo
 from fewcap.pseudo.strategies import load_strategy
 from fewcap.pseudo.strategies.llm import model_place
 from fewcap.text.tagger import load_tagger

@@ -11,7 +11,7 @@ from fewcap.core.config.label import LabelConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest, read_jsonl
 from fewcap.pseudo import engines
-from fewcap.pseudo import label as stage
+from fewcap.pseudo import invent as stage
 from fewcap.pseudo.label import label, read_pseudo
 
 Project = tuple[Path, Path]
@@ -103,6 +103,32 @@ def test_a_second_run_is_skipped_and_new_models_are_not(
     with caplog.at_level("INFO", "fewcap"):
         label(*project, tmp_path / "out", config(tiny_folder), seed=0)
     assert "skipped" in caplog.text
+
+
+def test_another_choice_needs_no_new_candidates(
+    project: Project, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label(*project, tmp_path / "out", config(tiny_folder, keep=3), seed=0)
+    calls = []
+    invent = engines.invent
+    monkeypatch.setattr(engines, "invent", lambda *args: calls.append(args) or invent(*args))
+    fewer = label(*project, tmp_path / "out", config(tiny_folder, keep=1), seed=0)
+    shared = config(tiny_folder, keep=1, rank={"enabled": False})
+    label(*project, tmp_path / "unranked", shared, seed=0, candidates=tmp_path / "out-candidates")
+    assert not calls
+    anew = label(*project, tmp_path / "anew", config(tiny_folder, keep=1), seed=0)
+    assert calls
+    assert fewer.files == anew.files
+    label(*project, tmp_path / "out", config(tiny_folder, keep=1), seed=1)
+    assert len(calls) == 2  # another seed has other candidates
+
+
+def test_damaged_candidates_are_named(project: Project, tiny_folder: Path, tmp_path: Path) -> None:
+    label(*project, tmp_path / "out", config(tiny_folder), seed=0)
+    [file] = (tmp_path / "out-candidates").glob("*.gz")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(FewcapError, match=r"candidates-000000\.jsonl\.gz: missing or damaged; delete the folder"):
+        label(*project, tmp_path / "out", config(tiny_folder, keep=1), seed=0)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from fewcap.core.errors import FewcapError, UsageError
 from fewcap.core.store import fingerprint, read_json, sha256_file, stage_seconds
 from fewcap.evaluation.recipes import DATA_SETS, Row, Settings, TableRecipe, merge, nested, paper_settings
 from fewcap.evaluation.stage import SCORES, evaluate
+from fewcap.pseudo.invent import CHOICE
 
 CONFIG = "fewcap.yaml"
 
@@ -49,6 +50,8 @@ class Cell:
         """Stage -> folder. A folder is named by the settings of its stage and of those to its left."""
         config, data_seed = self.config, self.config.seed
         names = {"data": [config.data, data_seed]}
+        chains = {name: value for name, value in self._label.items() if name not in CHOICE}
+        names["candidates"] = [*names["data"], chains, self.seed]
         names["pseudo"] = [*names["data"], config.features, self._label, self.seed]
         names["model"] = [*names["pseudo"], config.train]
         names["captions"] = [*names["model"], config.caption]
@@ -172,7 +175,8 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     extract(at["data"], at["features"], config.features)
     pseudo = None
     if config.label.enabled:
-        label(at["data"], at["features"], at["pseudo"], config.label, seed=cell.seed)
+        kept = at["candidates"]
+        label(at["data"], at["features"], at["pseudo"], config.label, seed=cell.seed, candidates=kept)
         pseudo = at["pseudo"]
     train(at["data"], at["features"], pseudo, at["model"], config.train, seed=cell.seed, metric=CiderMetric())
     caption(at["data"], at["features"], at["model"], at["captions"], config.caption)
@@ -195,5 +199,6 @@ def features_planned(config: Config) -> str:
 
 
 def seconds_spent(cell: Cell) -> float:
-    """What the stages of a cell took when they ran, features apart."""
-    return sum(stage_seconds(folder) or 0.0 for stage, folder in cell.folders.items() if stage != "features")
+    """What the stages of a cell took when they ran, features apart; pseudo-labels include their candidates."""
+    apart = ("features", "candidates")
+    return sum(stage_seconds(folder) or 0.0 for stage, folder in cell.folders.items() if stage not in apart)
