@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,17 @@ def test_ranking_off_keeps_the_order_of_the_chains(project: Project, tiny_folder
 def test_a_second_run_is_skipped_and_new_models_are_not(
     project: Project, tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    label(*project, tmp_path / "out", config(tiny_folder), seed=0)
+    models = shutil.copytree(tiny_folder, tmp_path / "models")
+    label(*project, tmp_path / "out", config(models), seed=0)
     with caplog.at_level("INFO", "fewcap"):
-        label(*project, tmp_path / "out", config(tiny_folder), seed=0)
+        label(*project, tmp_path / "out", config(models), seed=0)
     assert "skipped" in caplog.text
+    card = next(models.rglob("*.json"))
+    card.write_text(card.read_text() + "\n")
+    caplog.clear()
+    with caplog.at_level("INFO", "fewcap"):
+        label(*project, tmp_path / "out", config(models), seed=0)
+    assert "pseudo: done" in caplog.text
 
 
 def test_another_choice_needs_no_new_candidates(

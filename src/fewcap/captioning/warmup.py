@@ -7,7 +7,6 @@ the decoder learn to write the sentence from that; frames and objects do not tak
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import math
@@ -31,6 +30,7 @@ from fewcap.core.config.train import TrainConfig, WarmupConfig
 from fewcap.core.eightbit import eight_bit, restored
 from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress, track
+from fewcap.text.corpus import read_lines
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.keywords import keywords
 from fewcap.text.resemblance import most_like
@@ -52,16 +52,13 @@ class Warmth:
 
 
 def read_corpus(files: Sequence[Path], config: WarmupConfig, given: Sequence[str], *, seed: int) -> list[str]:
-    """Different sentences of the files with four to ``max_words`` words, those most like the given captions, in a
-    seeded order."""
+    """Different sentences of the files with four to ``max_words`` words, in a seeded order.
+
+    Of too many those most like the given captions.
+    """
     found: dict[str, None] = {}
     for path in files:
-        try:
-            content = path.read_bytes()
-            text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FewcapError(f"{path}: can not be read as a text corpus ({error}).") from None
-        found.update(dict.fromkeys(" ".join(words(line)) for line in text.splitlines()))
+        found.update(dict.fromkeys(" ".join(words(line)) for line in read_lines(path)))
     usable = [sentence for sentence in found if 4 <= len(sentence.split()) <= config.max_words]
     if not usable:
         names = ", ".join(str(path) for path in files)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import random
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fewcap.core.errors import FewcapError
+from fewcap.text.corpus import read_lines
 from fewcap.text.tokenise import words
 
 HELD_OUT_MODULUS = 50  # a sentence whose hash is 0 modulo this measures, and never trains
@@ -28,7 +27,7 @@ def read_corpus(paths: Sequence[Path], *, shortest: int = 3, longest: int = 20) 
     """Unique sentences of the files in order of their hash, so that no file comes first."""
     found: dict[str, tuple[str, ...]] = {}
     for path in paths:
-        for line in _lines(path):
+        for line in read_lines(path):
             sentence = tuple(words(line))
             if shortest <= len(sentence) <= longest:
                 found.setdefault(hashlib.sha256(" ".join(sentence).encode()).hexdigest(), sentence)
@@ -42,22 +41,6 @@ def read_corpus(paths: Sequence[Path], *, shortest: int = 3, longest: int = 20) 
             "give a corpus of captions, one a line, or use the shipped models (label.models: fewcap)."
         )
     return Corpus(train, held_out)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8") as lines:
-                yield from lines
-        else:
-            with open(path, encoding="utf-8") as lines:
-                yield from lines
-    except FileNotFoundError:
-        raise FewcapError(f"{path}: there is no such corpus file; name a text file with one caption a line.") from None
-    except UnicodeDecodeError as error:
-        raise FewcapError(f"{path}: not UTF-8 text (byte {error.start}); convert it to UTF-8.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise FewcapError(f"{path}: can not be read as a text file ({error}); name a .txt or .txt.gz file.") from None
 
 
 def batches_of_equal_length(sentences: Sequence[Sequence[int]], tokens_per_batch: int, seed: int) -> list[list[int]]:

@@ -15,7 +15,7 @@ from fewcap.core.progress import progress
 from fewcap.core.store import Manifest, Stage, Workspace, run_stage
 from fewcap.core.types import VideoItem
 from fewcap.pseudo.adapt import adapt_models
-from fewcap.pseudo.candidates import Candidate, Source, Strategy
+from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.pseudo.engines import Rows, run_here, run_ray
 from fewcap.pseudo.strategies import load_strategy
 from fewcap.text.keywords import keywords
@@ -77,14 +77,11 @@ def _build(workspace: Workspace, items: Sequence[VideoItem], config: LabelConfig
     sentences = sum(map(len, parts.values()))
     with progress("invent captions", sentences, "sentences") as bar:
         bar.advance(sentences - sum(map(len, missing.values())))
-        for name, rows in _run(strategy, missing, config, seed) if missing else ():
+        done = run_ray(config, missing, seed=seed) if config.engine == "ray" else run_here(strategy, missing)
+        for name, rows in done if missing else ():
             workspace.write_bytes(name, _packed(rows))
             bar.advance(len(parts[name]))
     return {"videos": len(items), "sentences": sentences, "keeps_keywords": strategy.keeps_keywords}
-
-
-def _run(strategy: Strategy, parts: Mapping[str, Sequence[Source]], config: LabelConfig, seed: int) -> Any:
-    return run_ray(config, parts, seed=seed) if config.engine == "ray" else run_here(strategy, parts)
 
 
 def _with_adapted_models(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 STRANGE = 3  # a word that neither a given sentence nor so many of the corpus have keeps its sentence out
-_END = "</s>"
+END = "</s>"  # and beginning
 
 
 class WordPairs:
@@ -22,22 +22,23 @@ class WordPairs:
         self._pairs: Counter[tuple[str, str]] = Counter()
         self._words: Counter[str] = Counter()
         for sentence in sentences:
-            words = [_END, *sentence.split(), _END]
+            words = [END, *sentence.split(), END]
             self._before.update(words[:-1])
             self._pairs.update(pairwise(words))
             self._words.update(words[1:])
         self._total = sum(self._words.values()) + self.UNSEEN * vocabulary
 
+    def probability(self, before: str, word: str) -> float:
+        """Of a word after another one."""
+        seen = self._before[before]
+        trust = seen / (seen + self.TRUST)
+        after = self._pairs[before, word] / seen if seen else 0.0
+        return trust * after + (1 - trust) * (self._words[word] + self.UNSEEN) / self._total
+
     def log_probability(self, sentence: str) -> float:
         """Mean over the words and the end."""
-        words = [_END, *sentence.split(), _END]
-        total = 0.0
-        for before, word in pairwise(words):
-            seen = self._before[before]
-            trust = seen / (seen + self.TRUST)
-            after = self._pairs[before, word] / seen if seen else 0.0
-            total += math.log(trust * after + (1 - trust) * (self._words[word] + self.UNSEEN) / self._total)
-        return total / (len(words) - 1)
+        pairs = list(pairwise([END, *sentence.split(), END]))
+        return sum(math.log(self.probability(*pair)) for pair in pairs) / len(pairs)
 
 
 def most_like(corpus: Sequence[str], given: Sequence[str], count: int) -> list[str]:
