@@ -76,11 +76,15 @@ def test_the_model_has_its_own_way_to_choose_captions(captioner: Captioner, trai
     orders = [[[a.text for a in c.alternatives] for c in found] for found in (own, likeliest, among_themselves)]
     assert orders[0] != orders[1]
     assert orders[0] != orders[2]
+    by_the_best = Captioner.load(trained, CaptionConfig(consensus=8, voters=6, best_of=4)).caption(videos)
+    assert orders[0] != [[a.text for a in c.alternatives] for c in by_the_best]
 
 
 def test_voters_need_captions_to_choose_from() -> None:
     with pytest.raises(ValueError, match="voters=5 have nothing to choose from"):
         CaptionConfig(consensus=0, voters=5)
+    with pytest.raises(ValueError, match="best_of=5 of no voters"):
+        CaptionConfig(consensus=20, voters=0, best_of=5)
 
 
 def test_any_video_text_model_may_choose_the_keywords(trained: Path) -> None:

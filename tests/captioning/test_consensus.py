@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -65,3 +66,25 @@ def test_people_s_sentences_vote_as_much_as_the_captions() -> None:
 def test_one_caption_needs_no_agreement() -> None:
     only = hypothesis((4,), -1.0)
     assert Consensus([[4]]).order([only]) == [only]
+
+
+def test_the_best_of_several_voters_is_an_expectation() -> None:
+    """Against the literal mean over all draws of three sentences out of four."""
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    closeness = np.array([[0.1, 0.9, 0.3, 0.3], [0.5, 0.5, 0.5, 0.5], [0.0, 0.2, 0.0, 1.0]])
+    expected = [
+        sum(math.prod(shares[list(drawn)]) * max(row[list(drawn)]) for drawn in itertools.product(range(4), repeat=3))
+        for row in closeness
+    ]
+    assert Voters(np.arange(4), shares, best_of=3).agreement(closeness) == pytest.approx(expected)
+    assert Voters(np.arange(4), shares, best_of=1).agreement(closeness) == pytest.approx(closeness @ shares)
+    assert Voters(np.arange(4), shares).agreement(closeness) == pytest.approx(closeness @ shares)
+
+
+def test_a_caption_that_one_person_might_have_written_wins_by_the_best_voter() -> None:
+    near = [(4, 5, 6, 7), (4, 5, 6, 8), (4, 5, 6, 12), (9, 10, 11, 13)]
+    consensus = Consensus([*near, *((n, n + 1, n + 2) for n in range(20, 80))])
+    hypotheses = [hypothesis((4, 5, 6), -1.0), hypothesis((9, 10, 11, 13), -1.1)]
+    nearest, shares = np.arange(4), np.array([0.32, 0.32, 0.32, 0.04])
+    assert consensus.order(hypotheses, Voters(nearest, shares))[0].words == (4, 5, 6)
+    assert consensus.order(hypotheses, Voters(nearest, shares, best_of=40))[0].words == (9, 10, 11, 13)

@@ -104,6 +104,7 @@ class Captioner:
         own, asked = trained.config, self.config
         self._elected = own.consensus if asked.consensus is None else asked.consensus
         self._voters = own.voters if asked.voters is None else asked.voters
+        self._best_of = own.best_of if asked.best_of is None else asked.best_of
         self._consensus = (
             Consensus(trained.vocabulary.encode(words(text)) for text in trained.bank.texts)
             if self._elected and asked.method == "beam"
@@ -201,7 +202,7 @@ class Captioner:
         voters = None
         if self._voters:
             temperature = self.trained.config.keywords.temperature
-            voters = [Voters(*nearest_sentences(row, self._voters, temperature)) for row in similarities]
+            voters = [Voters(*nearest_sentences(row, self._voters, temperature), self._best_of) for row in similarities]
         return Vote(self._consensus, self._elected, voters)
 
     def distances(self, features: Sequence[VideoFeatures]) -> np.ndarray:

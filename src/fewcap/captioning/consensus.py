@@ -1,7 +1,8 @@
 """Choosing among the best captions the one that is agreed with most (minimum Bayes risk).
 
 The likeliest caption is often an outlier; the one closest to all likely captions loses least whatever is true. The
-captions vote on one another, each by its probability, and so may sentences that people wrote of similar videos.
+captions vote on one another, each by its probability, and so may sentences that people wrote of similar videos: all of
+them, or the best of several, since a caption that one person might have written is right even if others would not.
 Closeness is that of CIDEr-D: n-grams up to four words, weighted by how rare they are among the training sentences.
 """
 
@@ -19,7 +20,9 @@ from fewcap.captioning.decode import Hypothesis
 Words = tuple[int, ...]
 _LENGTHS = (1, 2, 3, 4)
 _LENGTH_SPREAD = 6.0  # the sigma of CIDEr-D's penalty for different lengths
-_TRUST = 0.3  # beside people's sentences a caption votes with this power of its probability (docs/LOG.md)
+# Beside people's sentences a caption votes with this power of its probability, and they with this weight (docs/LOG.md)
+_TRUST, _WEIGHT = 0.3, 1.0
+_TRUST_BEST, _WEIGHT_BEST = 0.5, 0.5  # where the best of several of them counts
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,15 @@ class Voters:
 
     sentences: np.ndarray  # [k], their numbers
     shares: np.ndarray  # [k], of the vote; their sum is one
+    best_of: int = 0  # the best of so many, drawn by their shares, votes; 0: all do
+
+    def agreement(self, closeness: np.ndarray) -> np.ndarray:
+        """Of captions, by their closeness to each sentence: [captions, k] → [captions]."""
+        if not self.best_of:
+            return closeness @ self.shares
+        order = closeness.argsort(1)
+        below = self.shares[order].cumsum(1).clip(0, 1) ** self.best_of  # that no drawn sentence is closer
+        return (np.take_along_axis(closeness, order, 1) * np.diff(below, axis=1, prepend=0)).sum(1)
 
 
 @dataclass(frozen=True)
@@ -50,15 +62,19 @@ class Consensus:
         self._of_sentences: dict[int, _Vector] = {}
 
     def order(self, hypotheses: Sequence[Hypothesis], voters: Voters | None = None) -> list[Hypothesis]:
-        """The hypotheses, best first; ``voters`` have as many votes as the hypotheses together."""
+        """The hypotheses, best first; ``voters`` have as many votes as they together, the best of them half as many."""
         if len(hypotheses) < 2:
             return list(hypotheses)
         own = [self._vector(h.words) for h in hypotheses]
         log_probability = np.array([h.log_probability for h in hypotheses])
-        shares = np.exp((log_probability - log_probability.max()) * (1.0 if voters is None else _TRUST))
+        trust, weight = 1.0, 0.0
+        if voters is not None:
+            trust, weight = (_TRUST_BEST, _WEIGHT_BEST) if voters.best_of else (_TRUST, _WEIGHT)
+        shares = np.exp((log_probability - log_probability.max()) * trust)
         agreed = _closeness(own, own) @ (shares / shares.sum())
         if voters is not None:
-            agreed = agreed + _closeness(own, [self._of(i) for i in voters.sentences.tolist()]) @ voters.shares
+            sentences = [self._of(i) for i in voters.sentences.tolist()]
+            agreed = agreed + weight * voters.agreement(_closeness(own, sentences))
         places = sorted(range(len(hypotheses)), key=lambda i: (-agreed[i], -hypotheses[i].score))
         return [hypotheses[i] for i in places]
 

@@ -16,7 +16,8 @@ from fewcap.features.store import KindInfo
 
 log = logging.getLogger("fewcap.train")
 
-CHOOSING = ("length_penalty", "consensus", "voters")  # settings of a captioner that say which caption it takes
+# settings of a captioner that say which caption it takes
+CHOOSING = ("length_penalty", "consensus", "voters", "best_of")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,12 @@ class CaptionConfig(Section):
         description="With consensus, so many training sentences, those nearest to the video, vote as well. null takes "
         "the model's own, `train.voters`.",
     )
+    best_of: int | None = Field(
+        None,
+        ge=0,
+        description="The vote of the best of so many voters counts, as the best of several references does; 0 counts "
+        "all. null takes the model's own, `train.best_of`.",
+    )
     block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
     alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")
     samples: int = Field(5, gt=0, description="Sampled captions of a video.")
@@ -48,6 +54,8 @@ class CaptionConfig(Section):
             raise ValueError(f"consensus={self.consensus} needs method 'beam'; samples are reported as they fall.")
         if self.voters and self.consensus == 0:
             raise ValueError(f"voters={self.voters} have nothing to choose from; set consensus, for example to 20.")
+        if self.best_of and self.voters == 0:
+            raise ValueError(f"best_of={self.best_of} of no voters; set voters, for example to 300.")
         rows = self.beam if self.method == "beam" else self.samples
         name = "beam" if self.method == "beam" else "samples"
         if self.alternatives > rows and "alternatives" in self.model_fields_set:

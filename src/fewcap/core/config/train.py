@@ -241,6 +241,7 @@ class TrainConfig(Section):
         description="The captioner's own, where `caption.consensus` is null; validation in training does without.",
     )
     voters: int = Field(0, ge=0, description="The captioner's own, where `caption.voters` is null.")
+    best_of: int = Field(0, ge=0, description="The captioner's own, where `caption.best_of` is null.")
     patience: int = Field(5, gt=0, description="Stops after so many checks without a better smoothed score.")
     smooth: int = Field(3, gt=0, description="The score that stops is the mean of so many checks.")
     validate_from: int = Field(1, gt=0, description="The first epoch with a check on validation.")
