@@ -87,6 +87,18 @@ def test_voters_need_captions_to_choose_from() -> None:
         CaptionConfig(consensus=20, voters=0, best_of=5)
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (CaptionConfig(voters=5), "voters is 5, but this model takes the likeliest"),
+        (CaptionConfig(consensus=8, best_of=4), "best_of is 4, but this model has no voters"),
+    ],
+)
+def test_a_vote_that_could_not_be_cast_is_said(trained: Path, config: CaptionConfig, message: str) -> None:
+    with pytest.raises(FewcapError, match=message):
+        Captioner.load(trained, config)
+
+
 def test_any_video_text_model_may_choose_the_keywords(trained: Path) -> None:
     class Stubborn:
         """Puts every video beside the last sentence of the bank."""

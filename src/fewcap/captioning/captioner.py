@@ -105,6 +105,12 @@ class Captioner:
         self._elected = own.consensus if asked.consensus is None else asked.consensus
         self._voters = own.voters if asked.voters is None else asked.voters
         self._best_of = own.best_of if asked.best_of is None else asked.best_of
+        if asked.voters and not self._elected:
+            raise FewcapError(
+                f"caption.voters is {asked.voters}, but this model takes the likeliest; set consensus, too."
+            )
+        if asked.best_of and not self._voters:
+            raise FewcapError(f"caption.best_of is {asked.best_of}, but this model has no voters; set voters, too.")
         self._consensus = (
             Consensus(trained.vocabulary.encode(words(text)) for text in trained.bank.texts)
             if self._elected and asked.method == "beam"
