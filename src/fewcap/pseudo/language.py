@@ -19,6 +19,7 @@ from transformers import XLNetConfig, XLNetForTokenClassification, XLNetLMHeadMo
 from fewcap.core.assets import asset
 from fewcap.core.config.label import ModelsConfig
 from fewcap.core.errors import FewcapError
+from fewcap.core.loading import without_bars
 from fewcap.core.store import fingerprint, sha256_file
 from fewcap.pseudo.codec import Codec
 
@@ -146,7 +147,8 @@ def new_network(role: str, config: ModelsConfig, codec: Codec, start: Any = None
         return network
     if config.base is not None:
         try:
-            published = XLNetLMHeadModel.from_pretrained(config.base)
+            with without_bars():
+                published = XLNetLMHeadModel.from_pretrained(config.base)
         except OSError as error:
             raise FewcapError(
                 f"label.training.base {config.base}: no XLNet checkpoint can be had under this name "

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
+from fewcap.core.loading import without_bars
 from fewcap.core.progress import track
 from fewcap.core.types import VideoItem
 from fewcap.features.picture import View
@@ -40,7 +41,8 @@ class XClipRanker:
                 f"label.rank.model {name} looks at videos, but this data has features only; use two-tower."
             )
         try:
-            return cls(XCLIPModel.from_pretrained(name).eval(), AutoTokenizer.from_pretrained(name), items)
+            with without_bars():
+                return cls(XCLIPModel.from_pretrained(name).eval(), AutoTokenizer.from_pretrained(name), items)
         except (OSError, ValueError) as error:
             raise FewcapError(
                 f"label.rank.model {name}: no X-CLIP can be had under this name ({str(error).splitlines()[0]}); "

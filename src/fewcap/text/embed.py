@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fewcap.core.errors import FewcapError
+from fewcap.core.loading import without_bars
 from fewcap.core.progress import progress
 
 if TYPE_CHECKING:
@@ -38,21 +39,16 @@ class SentenceEncoder:
         source = str(_minilm_folder()) if name == "minilm" else name
         import torch
         from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
 
-        bars = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.disable_progress_bar()  # loading takes a moment; only fewcap's own progress is shown
         try:
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            network = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
+            with without_bars():
+                tokenizer = AutoTokenizer.from_pretrained(source)
+                network = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise FewcapError(
                 f"sentence encoder '{name}' can not be loaded ({reason}); use 'minilm', or a folder with its weights."
             ) from None
-        finally:
-            if bars:
-                transformers_logging.enable_progress_bar()
         return cls(name, tokenizer, network.eval())
 
     def encode(self, sentences: Sequence[str], *, batch: int = 64) -> np.ndarray:

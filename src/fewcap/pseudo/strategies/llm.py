@@ -17,6 +17,7 @@ import torch
 
 from fewcap.core.config.label import LabelConfig, RivalConfig
 from fewcap.core.errors import FewcapError
+from fewcap.core.loading import without_bars
 from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.text.tokenise import words
 
@@ -104,8 +105,9 @@ def by_transformers(name: str) -> Answers:
 
     folder, options = model_place(name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+            network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()
     except (ImportError, OSError, ValueError) as error:
         raise FewcapError(
             f"label.rival.llm {name} can not be loaded ({str(error).splitlines()[0]}); name a folder or set endpoint."

@@ -11,6 +11,7 @@ import torch
 
 from fewcap.core.config.label import LabelConfig
 from fewcap.core.errors import FewcapError
+from fewcap.core.loading import without_bars
 from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.text.tokenise import words
 
@@ -55,8 +56,9 @@ def marian(name: str, seed: int) -> Translate:
     from transformers import MarianMTModel, MarianTokenizer
 
     try:
-        tokenizer = MarianTokenizer.from_pretrained(name)
-        network = MarianMTModel.from_pretrained(name).eval()
+        with without_bars():
+            tokenizer = MarianTokenizer.from_pretrained(name)
+            network = MarianMTModel.from_pretrained(name).eval()
     except (ImportError, OSError, ValueError) as error:
         raise FewcapError(
             f"back-translation model {name} can not be loaded ({str(error).splitlines()[0]}); name a folder with a "

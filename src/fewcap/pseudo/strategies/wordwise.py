@@ -11,6 +11,7 @@ import torch
 
 from fewcap.core.config.label import LabelConfig
 from fewcap.core.errors import FewcapError
+from fewcap.core.loading import without_bars
 from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.pseudo.language import LanguageModels
 from fewcap.pseudo.strategies.wordnet import load_synonyms
@@ -138,8 +139,9 @@ def _of_transformers(name: str, top: int) -> Proposals:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        network = AutoModelForMaskedLM.from_pretrained(name).eval()
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            network = AutoModelForMaskedLM.from_pretrained(name).eval()
     except (OSError, ValueError) as error:
         raise FewcapError(
             f"label.rival.masked_model {name}: no masked language model can be had under this name "
