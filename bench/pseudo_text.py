@@ -32,8 +32,10 @@ from fewcap.pseudo.inference import in_blocks
 from fewcap.pseudo.invent import sources_of
 from fewcap.pseudo.judge import judge, repeated_word
 from fewcap.pseudo.label import most_fluent, read_pseudo
+from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.strategies import load_strategy
 from fewcap.pseudo.strategies.llm import model_place
+from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
 
 
@@ -105,6 +107,7 @@ def main() -> None:
     items = few_supervision(args.captions, args.sentences)
     tagger = load_tagger()
     perplexity = Perplexity() if args.perplexity else None
+    encoder = SentenceEncoder.load()
     for name in args.strategies:
         config = LabelConfig.model_validate(
             {"strategy": name, "models": args.models, "candidates": args.candidates, "edit": edit}
@@ -116,12 +119,18 @@ def main() -> None:
         started = time.process_time()
         found = list(strategy.candidates(sources))
         seconds = time.process_time() - started
-        kept, distinct, objections = [], [], []
-        for source, candidates in zip(sources, found, strict=True):
-            judged = judge([(source, candidates)], config.edit, tagger, keeps_keywords=strategy.keeps_keywords)
-            distinct.append(sum(not verdict.why for verdict in judged))
-            objections += [verdict.why.split(" ")[0] for verdict in judged if verdict.why]
-            kept += [(source, verdict) for verdict in most_fluent(judged, config.rank.fluent, config.keep)]
+        verdicts = {
+            source.video: judge([(source, candidates)], config.edit, tagger, keeps_keywords=strategy.keeps_keywords)
+            for source, candidates in zip(sources, found, strict=True)
+        }
+        distinct = [sum(not verdict.why for verdict in judged) for judged in verdicts.values()]
+        near = near_enough(verdicts, encoder, config.rank.nearness)
+        objections = [verdict.why.split(" ")[0] for judged in near.values() for verdict in judged if verdict.why]
+        kept = [
+            (verdict.source, verdict)
+            for judged in near.values()
+            for verdict in most_fluent(judged, config.rank.fluent, config.keep)
+        ]
         kept_all = [all(w in v.candidate.words for w in s.keywords) for s, v in kept]
         raw = [c for group in found for c in group]
         result = {

@@ -31,9 +31,8 @@ SAID = [words(source.text) for source in SOURCES]
 
 
 def config(models: Path, strategy: str, **rival: Any) -> LabelConfig:
-    return LabelConfig.model_validate(
-        {"strategy": strategy, "models": str(models), "candidates": 3, "keep": 2, "rival": rival}
-    )
+    settings = {"strategy": strategy, "models": str(models), "candidates": 3, "keep": 2, "rival": rival}
+    return LabelConfig.model_validate({**settings, "rank": {"nearness": 0}})  # untrained models keep no meaning
 
 
 def invented(settings: LabelConfig, seed: int = 0) -> list[list[tuple[str, ...]]]:

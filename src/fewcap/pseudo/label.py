@@ -17,8 +17,10 @@ from fewcap.data.prepare import read_dataset
 from fewcap.features.store import FeatureStore
 from fewcap.pseudo.invent import Found, invent_candidates, read_candidates
 from fewcap.pseudo.judge import Judged, judge
+from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.rank import Ranker, load_ranker
 from fewcap.pseudo.strategies import strategy_digest
+from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
 
 log = logging.getLogger("fewcap.pseudo")
@@ -69,6 +71,8 @@ def label(
         verdicts = {
             item.id: judge(found[item.id], config.edit, tagger, keeps_keywords=keeps_keywords) for item in items
         }
+        if config.rank.nearness:
+            verdicts = near_enough(verdicts, SentenceEncoder.load(config.video_text.encoder), config.rank.nearness)
         rows = select(verdicts, load_ranker(items, FeatureStore(features), config, seed=seed), config)
         workspace.write_jsonl(PSEUDO, rows)
         return _counts(rows, found)

@@ -143,6 +143,13 @@ class RankConfig(Section):
         "two-tower",
         description="Video-text model: two-tower (trained on the given captions), or an X-CLIP by name or folder.",
     )
+    nearness: float = Field(
+        0.8,
+        ge=0,
+        lt=1,
+        description="Candidates further from their given sentence in meaning (cosine of sentence embeddings) are "
+        "rejected; 0 takes all.",
+    )
     fluent: float = Field(
         0.3, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
     )
