@@ -26,6 +26,7 @@ def config(models: Path, **settings: Any) -> LabelConfig:
             "candidates": 6,
             "edit": {"stop": 0.15, "steps": 20, "longest": 7, "rounds": 2},
             **settings,
+            "rank": {"nearness": 0, **settings.get("rank", {})},  # untrained models keep no meaning
         }
     )
 
@@ -129,6 +130,18 @@ def test_another_choice_needs_no_new_candidates(
     assert fewer.files == anew.files
     label(*project, tmp_path / "out", config(tiny_folder, keep=1), seed=1)
     assert len(calls) == 2  # another seed has other candidates
+
+
+def test_sentences_of_another_meaning_are_rejected(project: Project, tiny_folder: Path, tmp_path: Path) -> None:
+    label(*project, tmp_path / "all", config(tiny_folder), seed=0)
+    strict = config(tiny_folder, rank={"nearness": 0.99})
+    label(*project, tmp_path / "near", strict, seed=0, candidates=tmp_path / "all-candidates")
+    everything, near = (list(read_jsonl(tmp_path / name / "pseudo.jsonl")) for name in ("all", "near"))
+    assert sum(len(row["sentences"]) for row in near) < sum(len(row["sentences"]) for row in everything)
+    for before, after in zip(everything, near, strict=True):
+        kept = {s["text"] for s in after["sentences"]}
+        other = {lost["text"] for lost in after["rejected"] if lost["why"].startswith("means something else")}
+        assert {s["text"] for s in before["sentences"]} <= kept | other
 
 
 def test_damaged_candidates_are_named(project: Project, tiny_folder: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Rejects candidates that say something else than the sentence they were made from.
 
 Locked keywords do not keep the meaning: "two rhinos are walking" may become "a dog is pushing a rhino walking in the
-snow". A captioner that learns from such sentences is worse than one without them (docs/LOG.md).
+snow". What that costs a captioner stands in docs/LOG.md.
 """
 
 from __future__ import annotations
