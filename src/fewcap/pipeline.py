@@ -96,7 +96,7 @@ def label(project: Project) -> Manifest:
 def train(project: Project) -> Manifest:
     """Trains the captioner on given and invented captions."""
     from fewcap.captioning.train import train as train_stage
-    from fewcap.evaluation.cider import CiderMetric
+    from fewcap.evaluation.metric import CiderMetric
 
     if project.config.label.enabled:
         label(project)

@@ -95,6 +95,8 @@ class SaidWords:
 
         return lambda videos, captions: np.array([share(*pair) for pair in zip(videos, captions, strict=True)])
 
+    worth = reward
+
     def agreement(self, references: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
         return {video: np.ones(len(group)) for video, group in references.items()}
 

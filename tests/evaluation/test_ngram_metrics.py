@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from fewcap.core.errors import FewcapError
 from fewcap.evaluation.bleu import bleu_counts
-from fewcap.evaluation.cider import CiderD, CiderMetric, CiderReward, cider_d
+from fewcap.evaluation.cider import CiderD, CiderReward, cider_d
+from fewcap.evaluation.metric import CiderMetric
 from fewcap.evaluation.ngrams import ReferenceSet
 from fewcap.evaluation.ptb import tokenise
 from fewcap.evaluation.rouge import rouge_l

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from fewcap.captioning.batches import keyword_batch, video_batch
+from fewcap.captioning.choice import Ballot
 from fewcap.captioning.consensus import Consensus, Voters
 from fewcap.captioning.folder import TrainedCaptioner, check_features
 from fewcap.captioning.generate import Generated, Vote, generate
@@ -111,6 +112,7 @@ class Captioner:
             )
         if asked.best_of and not self._voters:
             raise FewcapError(f"caption.best_of is {asked.best_of}, but this model has no voters; set voters, too.")
+        self._choice = trained.choice if asked.choice == "learnt" else None
         self._consensus = (
             Consensus(trained.vocabulary.encode(words(text)) for text in trained.bank.texts)
             if self._elected and asked.method == "beam"
@@ -185,22 +187,46 @@ class Captioner:
         """Videos against the sentences of the bank, [n, sentences]."""
         return self._bank.similarities(self._anchors(features, self._videotext))
 
+    def ballots(self, features: Sequence[VideoFeatures]) -> list[Ballot]:
+        """The captions that stand for election, with what speaks for each: what a choice is learnt from."""
+        found: list[Ballot] = []
+        all_standing = self.config.model_copy(update={"alternatives": self._elected})
+        with progress("caption to choose", len(features), "videos") as bar:
+            for start in range(0, len(features), self.config.batch):
+                part = features[start : start + self.config.batch]
+                similarities = self._similarities(part)
+                vote = self._vote(similarities)
+                assert vote is not None
+                generated = self._generated(part, self._retrieved(similarities), vote, all_standing)
+                found += [vote.ballot(video, one.hypotheses) for video, one in enumerate(generated)]
+                bar.advance(len(part))
+        return found
+
     def _caption(self, features: Sequence[VideoFeatures]) -> list[Caption]:
-        trained = self.trained
         similarities = self._similarities(features)
         keywords = self._retrieved(similarities)
+        generated = self._generated(features, keywords, self._vote(similarities), self.config)
+        distances = self.distances(features).tolist()
+        return [self._finished(*parts) for parts in zip(generated, keywords, distances, strict=True)]
+
+    def _generated(
+        self,
+        features: Sequence[VideoFeatures],
+        keywords: Sequence[Sequence[Keyword]],
+        vote: Vote | None,
+        config: CaptionConfig,
+    ) -> list[Generated]:
+        trained = self.trained
         batch = video_batch(features, self._dims, trained.config.model, anchors=self._anchors(features, None))
         given = keyword_batch(keywords, trained.vocabulary, trained.config.keywords.count)
-        generated = generate(
+        return generate(
             self.models,
             batch.to(self.device),
             given.to(self.device),
-            self.config,
+            config,
             length_penalty=trained.config.length_penalty,
-            vote=self._vote(similarities),
+            vote=vote,
         )
-        distances = self.distances(features).tolist()
-        return [self._finished(*parts) for parts in zip(generated, keywords, distances, strict=True)]
 
     def _vote(self, similarities: np.ndarray) -> Vote | None:
         if self._consensus is None:
@@ -209,7 +235,7 @@ class Captioner:
         if self._voters:
             temperature = self.trained.config.keywords.temperature
             voters = [Voters(*nearest_sentences(row, self._voters, temperature), self._best_of) for row in similarities]
-        return Vote(self._consensus, self._elected, voters)
+        return Vote(self._consensus, self._elected, voters, self._choice, self.trained.vocabulary)
 
     def distances(self, features: Sequence[VideoFeatures]) -> np.ndarray:
         """How far videos lie from the centre of those that the model was trained on."""

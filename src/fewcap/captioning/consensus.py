@@ -65,18 +65,25 @@ class Consensus:
         """The hypotheses, best first; ``voters`` have as many votes as they together, the best of them half as many."""
         if len(hypotheses) < 2:
             return list(hypotheses)
-        own = [self._vector(h.words) for h in hypotheses]
-        log_probability = np.array([h.log_probability for h in hypotheses])
         trust, weight = 1.0, 0.0
         if voters is not None:
             trust, weight = (_TRUST_BEST, _WEIGHT_BEST) if voters.best_of else (_TRUST, _WEIGHT)
-        shares = np.exp((log_probability - log_probability.max()) * trust)
-        agreed = _closeness(own, own) @ (shares / shares.sum())
+        agreed = self.among(hypotheses, trust)
         if voters is not None:
-            sentences = [self._of(i) for i in voters.sentences.tolist()]
-            agreed = agreed + weight * voters.agreement(_closeness(own, sentences))
-        places = sorted(range(len(hypotheses)), key=lambda i: (-agreed[i], -hypotheses[i].score))
-        return [hypotheses[i] for i in places]
+            agreed = agreed + weight * voters.agreement(self.to_sentences(hypotheses, voters))
+        return by_merit(hypotheses, agreed)
+
+    def among(self, hypotheses: Sequence[Hypothesis], trust: float) -> np.ndarray:
+        """How much the captions agree with each, by ``trust``, the power of their probabilities: [captions]."""
+        own = [self._vector(h.words) for h in hypotheses]
+        log_probability = np.array([h.log_probability for h in hypotheses])
+        shares = np.exp((log_probability - log_probability.max()) * trust)
+        return np.asarray(_closeness(own, own) @ (shares / shares.sum()))
+
+    def to_sentences(self, hypotheses: Sequence[Hypothesis], voters: Voters) -> np.ndarray:
+        """Closeness of each caption to each voting sentence: [captions, k]."""
+        sentences = [self._of(i) for i in voters.sentences.tolist()]
+        return _closeness([self._vector(h.words) for h in hypotheses], sentences)
 
     def _of(self, sentence: int) -> _Vector:
         if sentence not in self._of_sentences:
@@ -93,6 +100,12 @@ class Consensus:
             for n in _LENGTHS
         )
         return _Vector(len(words), grams, tuple(math.sqrt(sum(x * x for x in own.values())) for own in grams))
+
+
+def by_merit(hypotheses: Sequence[Hypothesis], merits: np.ndarray) -> list[Hypothesis]:
+    """The best first; of equals the one with the better score."""
+    places = sorted(range(len(hypotheses)), key=lambda i: (-merits[i], -hypotheses[i].score))
+    return [hypotheses[i] for i in places]
 
 
 def _grams(words: Words, n: int) -> list[Words]:

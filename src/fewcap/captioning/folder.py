@@ -1,7 +1,7 @@
 """The folder of a trained captioner: everything that captioning needs, and nothing else.
 
 model.safetensors      weights of the captioner; model-2.safetensors, … of its further members
-config.json            its configuration, and the features' names, sizes and hashes
+config.json            its configuration, the features' names, sizes and hashes, what it has learnt about choosing
 vocabulary.json        words in the order of their numbers
 bank.jsonl             sentences for retrieving keywords: {"text", "video", "keywords"}
 bank.safetensors       their embeddings, half precision
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from fewcap.captioning.choice import Choice
 from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.retrieval import SentenceBank
 from fewcap.core.config.train import TrainConfig
@@ -64,6 +65,7 @@ class TrainedCaptioner:
     kinds: Mapping[str, KindInfo]
     extraction: Mapping[str, Any]  # configuration of the features, for captioning a file
     limits: Limits = Limits()
+    choice: Choice | None = None  # None: captions are chosen by the plain vote
 
     def save(self, workspace: Workspace, *, compact: bool = False) -> None:
         """Writes all files but the metrics; ``compact``: with a byte for each number of a matrix."""
@@ -82,6 +84,7 @@ class TrainedCaptioner:
                 "extraction": dict(self.extraction),
                 "sentence_dim": self.models[0].dims.sentence,
                 "limits": asdict(self.limits),
+                "choice": asdict(self.choice) if self.choice is not None else None,
             },
         )
         workspace.write_json(VOCABULARY, list(self.vocabulary.words[len(SPECIALS) :]))
@@ -120,7 +123,8 @@ class TrainedCaptioner:
         )
         models = [_read_model(folder / member_file(number), config, dims) for number in range(config.members)]
         limits = Limits(**content.get("limits", {}))
-        return cls(models, config, vocabulary, bank, tower, kinds, content["extraction"], limits)
+        choice = Choice(**content["choice"]) if content.get("choice") else None
+        return cls(models, config, vocabulary, bank, tower, kinds, content["extraction"], limits, choice)
 
 
 def _read_model(path: Path, config: TrainConfig, dims: Dims) -> CaptionModel:

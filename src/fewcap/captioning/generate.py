@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fewcap.captioning.consensus import Consensus, Voters
+from fewcap.captioning.choice import Ballot, Choice, arguments
+from fewcap.captioning.consensus import Consensus, Voters, by_merit
 from fewcap.captioning.decode import NEVER, Decoder, Hypothesis, beam_search, sample
 from fewcap.captioning.model import CaptionModel, KeywordBatch, Memory, VideoBatch
 from fewcap.core.config.caption import CaptionConfig
-from fewcap.text.vocabulary import BOS, EOS
+from fewcap.text.vocabulary import BOS, EOS, Vocabulary
 
 
 class CachedDecoder:
@@ -79,10 +80,21 @@ class Vote:
     consensus: Consensus
     captions: int  # so many best ones stand for election
     voters: Sequence[Voters] | None  # of each video, beside the captions themselves
+    choice: Choice | None  # what training has learnt about choosing
+    vocabulary: Vocabulary
 
     def order(self, video: int, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        standing, others = hypotheses[: self.captions], list(hypotheses[self.captions :])
         voters = self.voters[video] if self.voters is not None else None
-        return self.consensus.order(hypotheses[: self.captions], voters) + list(hypotheses[self.captions :])
+        if self.choice is None or voters is None:
+            return self.consensus.order(standing, voters) + others
+        return by_merit(standing, self.choice.merits(self.ballot(video, standing))) + others
+
+    def ballot(self, video: int, hypotheses: Sequence[Hypothesis]) -> Ballot:
+        """Captions of a video with what speaks for each; needs voters."""
+        assert self.voters is not None
+        said = tuple(tuple(self.vocabulary.decode(h.words)) for h in hypotheses)
+        return Ballot(said, arguments(self.consensus, hypotheses, self.voters[video]))
 
 
 @torch.inference_mode()

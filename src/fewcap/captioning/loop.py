@@ -84,10 +84,14 @@ class Trainer:
         workspace: Workspace | None = None,
         member: int = 0,
         epochs_before: int = 0,
+        part: str = "",
     ) -> None:
+        """``part`` names what is trained beside the members themselves."""
         self.model, self.data, self.config, self.device = model.to(device), data, config, device
         self.seed, self.member, self.epochs_before = seed, member, epochs_before
-        self.checkpoint = f"scratch/{self.kept}{f'-{member + 1}' if member else ''}.safetensors"
+        self.part = part
+        kept = f"{part}-{self.kept}" if part else self.kept
+        self.checkpoint = f"scratch/{kept}{f'-{member + 1}' if member else ''}.safetensors"
         self.ranks, self.workspace = ranks or Ranks(), workspace
         self.averaged = copy.deepcopy(self.model).eval()
         self.best = self.averaged.state_dict()
@@ -103,8 +107,9 @@ class Trainer:
     ) -> None:
         """Trains from where the checkpoint stands until the epochs or the patience run out."""
         self._resume()
+        what = f"{self.what} {self.part}" if self.part else self.what
         of_members = f" {self.member + 1}/{self.config.members}" if self.config.members > 1 else ""
-        with progress(self.what + of_members, self.config.epochs, "epochs") as bar:
+        with progress(what + of_members, self.config.epochs, "epochs") as bar:
             bar.advance(len(self.history))
             while len(self.history) < self.config.epochs and not self._stalled():
                 row = self._epoch(len(self.history))

@@ -54,6 +54,7 @@ class SelfCriticalTrainer(Trainer):
             workspace=before.workspace,
             member=before.member,
             epochs_before=len(before.history),
+            part=before.part,
         )
         self.reward, self.samples, self.sentence_weight = reward, settings.samples, settings.sentence_weight
         self.draw, self.temperature = settings.draw, settings.temperature if settings.draw == "sample" else 1.0

@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from fewcap.captioning import warmup
 from fewcap.captioning.assemble import Assembled, assemble
 from fewcap.captioning.captioner import Captioner
+from fewcap.captioning.choice import Ballot, Choice, learn
 from fewcap.captioning.confidence import find_limits
 from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.loop import Row, Trainer
@@ -75,6 +79,26 @@ def train(
         return manifest if ranks.first else Manifest.read(out)
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """What all models of a training are made from."""
+
+    store: FeatureStore
+    looks: Mapping[str, Sequence[VideoFeatures]]  # of the training videos
+    invented: Mapping[str, Sequence[str]]
+    encoder: SentenceEncoder
+    warmth: warmup.Warmth | None
+    device: torch.device
+    workspace: Workspace | None
+
+    @cached_property
+    def dims(self) -> dict[str, int]:
+        return {str(kind): info.dim for kind, info in self.store.kinds.items()}
+
+    def videotext(self, assembled: Assembled) -> TwoTower:
+        return TwoTower(assembled.tower, self.dims, self.encoder)
+
+
 class _Run:
     """One training on one process."""
 
@@ -100,7 +124,7 @@ class _Run:
         self.started = True
         if self.ranks.first:
             self.ranks.share(True)
-        config, seed = self.config, self.seed
+        config = self.config
         store = FeatureStore(self.features)
         items = read_dataset(self.data).items
         training = [item for item in items if item.split == "train" and item.id in store]
@@ -109,74 +133,118 @@ class _Run:
             raise FewcapError(f"{self.features}: holds no kind of features; extract at least appearance.")
         encoder = SentenceEncoder.load(config.videotext.encoder)
         device = pick_device(config.device)
-        dims = {str(kind): info.dim for kind, info in store.kinds.items()}
         looks = {item.id: store.looks(item.id) for item in training}
         warmth = self._warmth(training, encoder, device, workspace)
-        known = warmth.counts if warmth is not None else {}
-        invented = self._pseudo_sentences()
-        assembled = assemble(
-            training,
-            looks,
-            invented,
-            dims,
-            config,
-            known_words=known,
-            encoder=encoder,
-            seed=seed,
-            metric=self.metric,
-            before=self.before,
-        )
-        extraction = Manifest.read(self.features).config
-        kinds = {str(kind): info for kind, info in store.kinds.items()}
-        parts = (config, assembled.vocabulary, assembled.bank, assembled.tower, kinds, extraction)
-        videotext = TwoTower(assembled.tower, dims, encoder)
+        shared = _Shared(store, looks, self._pseudo_sentences(), encoder, warmth, device, workspace)
+        assembled = self._assembled(training, shared)
 
         def as_captioner(models: Sequence[CaptionModel], decoding: CaptionConfig | None = None) -> Captioner:
-            trained = TrainedCaptioner(models, *parts)
-            return Captioner(trained, config=decoding, videotext=videotext, device=device)
+            trained = self._trained(models, assembled, shared)
+            return Captioner(trained, config=decoding, videotext=shared.videotext(assembled), device=device)
 
         validate = _validator(validation, store, self.metric, as_captioner) if validation else None
-        references = {item.id: (*item.captions, *invented.get(item.id, ())) for item in training}
-        reward = self.metric.reward(references) if config.selfcritical.epochs else None
+        reward = self._reward(training, shared)
         models, history = [], []
         for number in range(config.members):
-            member_seed = seed + MEMBERS_APART * number
-            torch.manual_seed(member_seed)
-            model = self._untrained(number, assembled, looks, encoder, warmth)
-            data = assembled.data.drawn(config, member_seed)
-            trainer = Trainer(
-                model,
-                data,
-                config,
-                seed=member_seed,
-                device=device,
-                ranks=self.ranks,
-                workspace=workspace,
-                member=number,
-            )
+            trainer = self._trainer(assembled, shared, config, member=number)
             history += self._fit(trainer, validate, reward)
-            models.append(model.eval())
+            models.append(trainer.model.eval())
+        choice = self._learn_choice(training, shared) if config.choice_folds else None
         counts = _counts(assembled, validation, history, models)
         if workspace is not None:
             if validate is not None and len(models) > 1:
                 counts["best_score"] = validate(models)
                 log.info("the %d members together: CIDEr-D %.1f on validation", len(models), counts["best_score"])
             limits = find_limits(as_captioner(models), [store[item.id] for item in validation])
-            TrainedCaptioner([model.cpu() for model in models], *parts, limits).save(workspace)
+            finished = self._trained([model.cpu() for model in models], assembled, shared)
+            replace(finished, limits=limits, choice=choice or finished.choice).save(workspace)
             workspace.write_jsonl(METRICS, history)
         return counts
 
-    def _untrained(
-        self,
-        number: int,
-        assembled: Assembled,
-        looks: Mapping[str, Sequence[VideoFeatures]],
-        encoder: SentenceEncoder,
-        warmth: warmup.Warmth | None,
-    ) -> CaptionModel:
+    def _assembled(self, items: Sequence[VideoItem], shared: _Shared) -> Assembled:
+        return assemble(
+            items,
+            shared.looks,
+            shared.invented,
+            shared.dims,
+            self.config,
+            known_words=shared.warmth.counts if shared.warmth is not None else {},
+            encoder=shared.encoder,
+            seed=self.seed,
+            metric=self.metric,
+            before=self.before,
+        )
+
+    def _trained(self, models: Sequence[CaptionModel], assembled: Assembled, shared: _Shared) -> TrainedCaptioner:
+        """A captioner of these models, that knows what the one it started from has learnt about choosing."""
+        kinds = {str(kind): info for kind, info in shared.store.kinds.items()}
+        return TrainedCaptioner(
+            models,
+            self.config,
+            assembled.vocabulary,
+            assembled.bank,
+            assembled.tower,
+            kinds,
+            Manifest.read(self.features).config,
+            choice=self.before.choice if self.before is not None else None,
+        )
+
+    def _reward(self, items: Sequence[VideoItem], shared: _Shared) -> CaptionReward | None:
+        if not self.config.selfcritical.epochs:
+            return None
+        return self.metric.reward({item.id: (*item.captions, *shared.invented.get(item.id, ())) for item in items})
+
+    def _trainer(
+        self, assembled: Assembled, shared: _Shared, config: TrainConfig, *, member: int, part: str = ""
+    ) -> Trainer:
+        """An untrained model with all that trains it; ``part`` as for ``Trainer``."""
+        seed = self.seed + MEMBERS_APART * member
+        torch.manual_seed(seed)
+        model = self._untrained(0 if part else member, assembled, shared)
+        return Trainer(
+            model,
+            assembled.data.drawn(config, seed),
+            config,
+            seed=seed,
+            device=shared.device,
+            ranks=self.ranks,
+            workspace=shared.workspace,
+            member=member,
+            part=part,
+        )
+
+    def _learn_choice(self, training: Sequence[VideoItem], shared: _Shared) -> Choice | None:
+        """Models that have not seen a part of the videos caption it; how their captions do is what is learnt from."""
+        folds = self.config.choice_folds
+        config = self.config.model_copy(update={"members": folds})  # as the bars count them
+        told = [item for item in training if item.captions and not item.further]
+        fold_of = np.random.default_rng(self.seed).permutation(len(told)) % folds
+        ids: list[str] = []
+        ballots: list[Ballot] = []
+        for fold in range(folds):
+            held = [item for item, own in zip(told, fold_of, strict=True) if own == fold]
+            names = {item.id for item in held}
+            others = [item for item in training if item.id not in names]
+            assembled = self._assembled(others, shared)
+            trainer = self._trainer(assembled, shared, config, member=fold, part="fold")
+            self._fit(trainer, None, self._reward(others, shared))
+            if shared.workspace is not None:
+                trained = self._trained([trainer.model.eval()], assembled, shared)
+                captioner = Captioner(trained, videotext=shared.videotext(assembled), device=shared.device)
+                ballots += captioner.ballots([shared.store[item.id] for item in held])
+                ids += [item.id for item in held]
+        if not ballots:
+            return None
+        worth = self.metric.worth({item.id: item.captions for item in told})
+        said = [(video, " ".join(words)) for video, own in zip(ids, ballots, strict=True) for words in own.captions]
+        values = worth([video for video, _ in said], [text for _, text in said])
+        ends = np.cumsum([len(ballot.captions) for ballot in ballots])
+        return learn(ballots, np.split(values, ends[:-1]))
+
+    def _untrained(self, number: int, assembled: Assembled, shared: _Shared) -> CaptionModel:
         """A member before training: random, or with what an earlier captioner or a text warm-up has learnt."""
-        config, vocabulary = self.config, assembled.vocabulary
-        sizes = Dims(assembled.data.dims, len(vocabulary), encoder.dim, config.keywords.count)
+        config, vocabulary, warmth = self.config, assembled.vocabulary, shared.warmth
+        sizes = Dims(assembled.data.dims, len(vocabulary), shared.encoder.dim, config.keywords.count)
         model = CaptionModel(config.model, sizes)
         if self.before is not None:
             known = self.before.vocabulary.words
@@ -185,7 +253,7 @@ class _Run:
                 new = sizes.vocabulary - len(known)
                 log.info("going on from a captioner of %d words; %d are new", len(known), new)
         else:
-            _fit_reductions(model, [own[0] for own in looks.values()])
+            _fit_reductions(model, [shared.looks[video.id][0] for video in assembled.data.videos])
         if warmth is not None:
             taken = warmup.apply(warmth, model, vocabulary)
             log.info("text warm-up: %d tensors taken over", taken)

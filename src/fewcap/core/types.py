@@ -55,6 +55,10 @@ class CaptionMetric(Protocol):
         """The same measure for many captions of a video, to train by."""
         ...
 
+    def worth(self, references: Mapping[str, Sequence[str]]) -> CaptionReward:
+        """What captions are worth to the scores of the set, to choose among many of a video."""
+        ...
+
     def agreement(self, references: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
         """How well each reference would do against the others of its video, by this measure."""
         ...

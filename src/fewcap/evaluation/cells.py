@@ -166,7 +166,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     from fewcap.captioning.caption import caption
     from fewcap.captioning.train import train
     from fewcap.data.prepare import prepare
-    from fewcap.evaluation.cider import CiderMetric
+    from fewcap.evaluation.metric import CiderMetric
     from fewcap.features.extract import extract
     from fewcap.pseudo.label import label
 

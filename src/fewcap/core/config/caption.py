@@ -38,6 +38,11 @@ class CaptionConfig(Section):
         description="The vote of the best of so many voters counts, as the best of several references does; 0 counts "
         "all. null takes the model's own, `train.best_of`.",
     )
+    choice: Literal["learnt", "vote"] = Field(
+        "learnt",
+        description="With consensus and voters: what training has learnt about choosing (`train.choice_folds`), where "
+        "it has, or the plain vote.",
+    )
     block_repeats: int = Field(0, ge=0, description="Forbids a second occurrence of so many words in a row; 0 is off.")
     alternatives: int = Field(5, gt=0, description="Captions reported for each video, the best first.")
     samples: int = Field(5, gt=0, description="Sampled captions of a video.")

@@ -242,6 +242,12 @@ class TrainConfig(Section):
     )
     voters: int = Field(0, ge=0, description="The captioner's own, where `caption.voters` is null.")
     best_of: int = Field(0, ge=0, description="The captioner's own, where `caption.best_of` is null.")
+    choice_folds: int = Field(
+        0,
+        ge=0,
+        description="So many parts of the training videos are captioned by models trained on the other parts, to learn "
+        "which caption of `consensus` to take; two at least, each costs nearly a member. 0 learns nothing of it.",
+    )
     patience: int = Field(5, gt=0, description="Stops after so many checks without a better smoothed score.")
     smooth: int = Field(3, gt=0, description="The score that stops is the mean of so many checks.")
     validate_from: int = Field(1, gt=0, description="The first epoch with a check on validation.")
@@ -258,6 +264,13 @@ class TrainConfig(Section):
             raise ValueError(
                 f"start='{self.start}' and warmup.source='{self.warmup.source}': a captioner knows language already; "
                 "set one of them to none."
+            )
+        if self.choice_folds == 1:
+            raise ValueError("choice_folds=1 leaves no videos to train on; set two or more, or 0.")
+        if self.choice_folds and not (self.consensus > 1 and self.voters):
+            raise ValueError(
+                f"choice_folds={self.choice_folds} needs captions and sentences to choose by, but consensus="
+                f"{self.consensus} and voters={self.voters}; set both, for example to 20 and 300."
             )
         if self.batch is not None and self.accumulate > self.batch:
             raise ValueError(f"accumulate={self.accumulate} parts of batch={self.batch} videos; lower `accumulate`.")
