@@ -95,6 +95,10 @@ class _Shared:
     def dims(self) -> dict[str, int]:
         return {str(kind): info.dim for kind, info in self.store.kinds.items()}
 
+    def references(self, items: Sequence[VideoItem]) -> dict[str, tuple[str, ...]]:
+        """Given and invented sentences, to judge captions by."""
+        return {item.id: (*item.captions, *self.invented.get(item.id, ())) for item in items}
+
     def videotext(self, assembled: Assembled) -> TwoTower:
         return TwoTower(assembled.tower, self.dims, self.encoder)
 
@@ -192,7 +196,7 @@ class _Run:
     def _reward(self, items: Sequence[VideoItem], shared: _Shared) -> CaptionReward | None:
         if not self.config.selfcritical.epochs:
             return None
-        return self.metric.reward({item.id: (*item.captions, *shared.invented.get(item.id, ())) for item in items})
+        return self.metric.reward(shared.references(items))
 
     def _trainer(
         self, assembled: Assembled, shared: _Shared, config: TrainConfig, *, member: int, part: str = ""
@@ -215,9 +219,12 @@ class _Run:
 
     def _learn_choice(self, training: Sequence[VideoItem], shared: _Shared) -> Choice | None:
         """Models that have not seen a part of the videos caption it; how their captions do is what is learnt from."""
-        folds = self.config.choice_folds
-        config = self.config.model_copy(update={"members": folds})  # as the bars count them
         told = [item for item in training if item.captions and not item.further]
+        folds = min(self.config.choice_folds, len(told))
+        if folds < 2:
+            log.info("one video with captions teaches nothing about choosing")
+            return None
+        config = self.config.model_copy(update={"members": folds})  # as the bars count them
         fold_of = np.random.default_rng(self.seed).permutation(len(told)) % folds
         ids: list[str] = []
         ballots: list[Ballot] = []
@@ -233,9 +240,9 @@ class _Run:
                 captioner = Captioner(trained, videotext=shared.videotext(assembled), device=shared.device)
                 ballots += captioner.ballots([shared.store[item.id] for item in held])
                 ids += [item.id for item in held]
-        if not ballots:
+        if shared.workspace is None:  # the first process has it
             return None
-        worth = self.metric.worth({item.id: item.captions for item in told})
+        worth = self.metric.worth(shared.references(told))
         said = [(video, " ".join(words)) for video, own in zip(ids, ballots, strict=True) for words in own.captions]
         values = worth([video for video, _ in said], [text for _, text in said])
         ends = np.cumsum([len(ballot.captions) for ballot in ballots])
@@ -267,7 +274,7 @@ class _Run:
     ) -> list[Row]:
         """Trains a member; its model then has the weights that did best on validation."""
         check = None if validate is None else lambda model: validate([model])
-        report = _reporter(self.config, trainer.member)
+        report = _reporter(self.config, trainer)
         start, start_score = {name: weight.clone() for name, weight in trainer.best.items()}, -math.inf
         if self.before is not None and check is not None:
             start_score = self.ranks.share(check(trainer.model) if self.ranks.first else None)
@@ -342,15 +349,15 @@ def _validator(
     return validate
 
 
-def _reporter(config: TrainConfig, member: int) -> Callable[[Row], None]:
+def _reporter(config: TrainConfig, trainer: Trainer) -> Callable[[Row], None]:
     """Writes tensorboard's event files when a folder is named for them; each of several members has its own."""
-    if config.tensorboard is None:
+    if config.tensorboard is None or trainer.part:
         return lambda row: None
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise FewcapError("train.tensorboard needs the package tensorboard: pip install tensorboard.") from None
-    folder = config.tensorboard / f"member-{member + 1}" if config.members > 1 else config.tensorboard
+    folder = config.tensorboard / f"member-{trainer.member + 1}" if config.members > 1 else config.tensorboard
     writer = SummaryWriter(str(folder))
 
     def report(row: Row) -> None:
