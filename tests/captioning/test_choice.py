@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import TINY, metric
+from worlds import TINY, killed_and_resumed, metric
 from worlds import world as make_world
 
-from fewcap.captioning import loop
+from fewcap.captioning import confidence
 from fewcap.captioning.captioner import Captioner
 from fewcap.captioning.choice import ARGUMENTS, Ballot, Choice, arguments, learn
 from fewcap.captioning.consensus import Consensus, Voters
@@ -120,6 +119,19 @@ def test_training_learns_a_choice_and_the_captioner_follows_it(world: Path, chos
 
 
 @pytest.mark.slow
+def test_low_confidence_is_that_of_the_captions_that_are_chosen(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confidence, "FEWEST", 4)
+    fit(world, tmp_path / "model")
+    trained = TrainedCaptioner.load(tmp_path / "model")
+    held = {row["id"] for row in read_jsonl(world / "data" / "videos.jsonl") if row["split"] == "val"}
+    videos = [features for name, _, features in make_world() if name in held]
+    assert trained.limits == confidence.find_limits(Captioner(trained), videos)
+    assert trained.limits != confidence.find_limits(Captioner(replace(trained, choice=None)), videos)
+
+
+@pytest.mark.slow
 def test_each_way_to_choose_changes_the_captions(world: Path, chosen: Path) -> None:
     trained = TrainedCaptioner.load(chosen)
     videos = [features for _, _, features in make_world()]
@@ -139,24 +151,11 @@ def test_each_way_to_choose_changes_the_captions(world: Path, chosen: Path) -> N
 def test_interrupted_in_the_second_fold_it_ends_byte_for_byte_the_same(
     world: Path, chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    real = loop.Trainer._epoch
-
-    def interrupted(trainer: Any, epoch: int) -> Any:
-        if trainer.part and trainer.member == 1 and epoch == 1:
-            raise KeyboardInterrupt
-        return real(trainer, epoch)
-
-    monkeypatch.setattr(loop.Trainer, "_epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fit(world, tmp_path / "resumed")
-    seen = []
-    monkeypatch.setattr(
-        loop.Trainer,
-        "_epoch",
-        lambda trainer, epoch: seen.append((trainer.part, trainer.member, epoch)) or real(trainer, epoch),
+    resumed, seen = killed_and_resumed(
+        monkeypatch,
+        lambda: fit(world, tmp_path / "resumed"),
+        lambda trainer, epoch: trainer.part == "fold" and (trainer.member, epoch) == (1, 1),
     )
-    resumed = fit(world, tmp_path / "resumed")
     assert seen == [("fold", 1, 1), ("fold", 1, 2)]
     assert resumed.files == Manifest.read(chosen).files
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from worlds import TINY, metric
+from worlds import TINY, killed_and_resumed, metric
 
-from fewcap.captioning import loop
 from fewcap.captioning.batches import keyword_batch, video_batch
 from fewcap.captioning.captioner import Captioner
 from fewcap.captioning.folder import TrainedCaptioner, member_file
@@ -109,23 +107,12 @@ def _next_word(captioner: Captioner, video: VideoFeatures, said: list[int]) -> T
 def test_interrupted_in_the_second_member_it_ends_byte_for_byte_the_same(
     world: Path, together: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    real = loop.Trainer._epoch
-
-    def interrupted(trainer: Any, epoch: int) -> Any:
-        if trainer.member == 1 and epoch == 1:
-            raise KeyboardInterrupt
-        return real(trainer, epoch)
-
-    monkeypatch.setattr(loop.Trainer, "_epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fit(world, tmp_path / "resumed", TWO)
-    seen = []
-    monkeypatch.setattr(
-        loop.Trainer, "_epoch", lambda trainer, epoch: seen.append((trainer.member, epoch)) or real(trainer, epoch)
+    resumed, seen = killed_and_resumed(
+        monkeypatch,
+        lambda: fit(world, tmp_path / "resumed", TWO),
+        lambda trainer, epoch: (trainer.member, epoch) == (1, 1),
     )
-    resumed = fit(world, tmp_path / "resumed", TWO)
-    assert seen == [(1, 1), (1, 2)]
+    assert seen == [("", 1, 1), ("", 1, 2)]
     assert resumed.files == Manifest.read(together).files
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from worlds import TINY, metric
+from worlds import TINY, killed_and_resumed, metric
 
-from fewcap.captioning import loop
 from fewcap.captioning.selfcritical import SelfCriticalTrainer, policy_loss
 from fewcap.captioning.train import train
 from fewcap.core.config.train import SelfCriticalConfig, TrainConfig
@@ -61,17 +59,11 @@ def test_reward_rises_and_the_rows_go_on(draw: str, world: Path, tmp_path: Path)
 def test_an_interrupted_run_ends_like_an_undisturbed_one(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     straight = fit(world, tmp_path / "straight", REWARDED)
-    real = loop.Trainer._epoch
-
-    def interrupted(trainer: Any, epoch: int) -> Any:
-        if isinstance(trainer, SelfCriticalTrainer) and epoch == 2:
-            raise KeyboardInterrupt
-        return real(trainer, epoch)
-
-    monkeypatch.setattr(loop.Trainer, "_epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fit(world, tmp_path / "resumed", REWARDED)
-    monkeypatch.setattr(loop.Trainer, "_epoch", real)
-    assert fit(world, tmp_path / "resumed", REWARDED).files == straight.files
+    resumed, seen = killed_and_resumed(
+        monkeypatch,
+        lambda: fit(world, tmp_path / "resumed", REWARDED),
+        lambda trainer, epoch: isinstance(trainer, SelfCriticalTrainer) and epoch == 2,
+    )
+    assert [epoch for _, _, epoch in seen] == list(range(2, REWARDED.selfcritical.epochs))
+    assert resumed.files == straight.files

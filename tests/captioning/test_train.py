@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds import TINY, metric
+from worlds import TINY, killed_and_resumed, metric
 
-from fewcap.captioning import loop
 from fewcap.captioning.caption import caption
 from fewcap.captioning.train import train
 from fewcap.core.config.caption import CaptionConfig
@@ -60,23 +59,11 @@ def test_stages_are_skipped_when_nothing_changed(world: Path, tmp_path: Path) ->
 def test_an_interrupted_run_ends_byte_for_byte_like_an_undisturbed_one(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     straight = fit(world, tmp_path / "straight", FEW)
-    real = loop.Trainer._epoch
-
-    def interrupted(trainer: Any, epoch: int) -> Any:
-        if epoch == 2:
-            raise KeyboardInterrupt
-        return real(trainer, epoch)
-
-    monkeypatch.setattr(loop.Trainer, "_epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fit(world, tmp_path / "resumed", FEW)
-    assert (tmp_path / "resumed" / "scratch" / "checkpoint.safetensors").exists()
-    seen = []
-    monkeypatch.setattr(loop.Trainer, "_epoch", lambda trainer, epoch: seen.append(epoch) or real(trainer, epoch))
-    resumed = fit(world, tmp_path / "resumed", FEW)
-    assert seen == [2, 3]
+    resumed, seen = killed_and_resumed(
+        monkeypatch, lambda: fit(world, tmp_path / "resumed", FEW), lambda trainer, epoch: epoch == 2
+    )
+    assert seen == [("", 0, 2), ("", 0, 3)]
     assert resumed.files == straight.files
     assert not (tmp_path / "resumed" / "scratch").exists()
 

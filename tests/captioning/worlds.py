@@ -7,8 +7,11 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
+from fewcap.captioning import loop
+from fewcap.captioning.loop import Row, Trainer
 from fewcap.core.config.train import ModelConfig, TrainConfig
 from fewcap.core.store import Manifest, Stage, Workspace, run_stage
 from fewcap.core.types import VideoFeatures
@@ -102,6 +105,31 @@ class SaidWords:
 
 
 metric = SaidWords()
+
+
+def killed_and_resumed(
+    monkeypatch: pytest.MonkeyPatch, train: Callable[[], Manifest], moment: Callable[[Trainer, int], bool]
+) -> tuple[Manifest, list[tuple[str, int, int]]]:
+    """A training that is interrupted before the epoch that is the ``moment``, and trained again; with the epochs
+    (part, member, number) of the second time."""
+    real = Trainer._epoch
+    seen: list[tuple[str, int, int]] = []
+
+    def interrupted(trainer: Trainer, epoch: int) -> Row:
+        if moment(trainer, epoch):
+            raise KeyboardInterrupt
+        return real(trainer, epoch)
+
+    def watched(trainer: Trainer, epoch: int) -> Row:
+        seen.append((trainer.part, trainer.member, epoch))
+        return real(trainer, epoch)
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(Trainer, "_epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    monkeypatch.setattr(Trainer, "_epoch", watched)
+    return train(), seen
 
 
 def manifest_files(folder: Path) -> dict[str, str]:

@@ -142,7 +142,7 @@ class _Run:
         shared = _Shared(store, looks, self._pseudo_sentences(), encoder, warmth, device, workspace)
         assembled = self._assembled(training, shared)
 
-        def as_captioner(models: Sequence[CaptionModel], decoding: CaptionConfig | None = None) -> Captioner:
+        def as_captioner(models: Sequence[CaptionModel], decoding: CaptionConfig) -> Captioner:
             trained = self._trained(models, assembled, shared)
             return Captioner(trained, config=decoding, videotext=shared.videotext(assembled), device=device)
 
@@ -159,9 +159,11 @@ class _Run:
             if validate is not None and len(models) > 1:
                 counts["best_score"] = validate(models)
                 log.info("the %d members together: CIDEr-D %.1f on validation", len(models), counts["best_score"])
-            limits = find_limits(as_captioner(models), [store[item.id] for item in validation])
-            finished = self._trained([model.cpu() for model in models], assembled, shared)
-            replace(finished, limits=limits, choice=choice or finished.choice).save(workspace)
+            finished = self._trained(models, assembled, shared)
+            finished = replace(finished, choice=choice or finished.choice)
+            speaking = Captioner(finished, videotext=shared.videotext(assembled), device=device)
+            limits = find_limits(speaking, [store[item.id] for item in validation])
+            replace(finished, models=[model.cpu() for model in models], limits=limits).save(workspace)
             workspace.write_jsonl(METRICS, history)
         return counts
 

@@ -11,7 +11,10 @@ from fewcap.evaluation.worth import Worth
 
 
 class CiderMetric:
-    """The ``CaptionMetric`` for training: keeps the last references prepared, so that each validation is fast."""
+    """The ``CaptionMetric`` for training: checks and rewards by CIDEr-D; among captions of a video all scores choose.
+
+    Keeps the last references prepared, so that each validation is fast.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[Mapping[str, Sequence[str]], CiderD] | None = None

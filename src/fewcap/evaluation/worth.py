@@ -2,7 +2,7 @@
 
 CIDEr-D is a mean over captions, so a caption adds its own. METEOR and BLEU are not: their counts are added up first, so
 that a long caption weighs more than a short one, and what a caption adds is the slope of the set's score along its
-counts. METEOR here knows neither stems nor synonyms and all words weigh alike; the best reference counts, as it should.
+counts. METEOR here knows neither stems nor synonyms and all words weigh alike; the best reference counts, as there.
 """
 
 from __future__ import annotations
