@@ -124,7 +124,7 @@ def main() -> None:
             for source, candidates in zip(sources, found, strict=True)
         }
         distinct = [sum(not verdict.why for verdict in judged) for judged in verdicts.values()]
-        near = near_enough(verdicts, encoder, config.rank.nearness)
+        near = near_enough(verdicts, encoder, config.nearness)
         objections = [verdict.why.split(" ")[0] for judged in near.values() for verdict in judged if verdict.why]
         kept = [
             (verdict.source, verdict)

@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from fewcap.captioning.consensus import Consensus, Voters, _closeness
+from fewcap.captioning.consensus import Consensus, Voters
 from fewcap.captioning.decode import Hypothesis
+from fewcap.text.closeness import closeness
 
 
 def hypothesis(words: tuple[int, ...], value: float) -> Hypothesis:
@@ -38,7 +39,7 @@ def test_closeness_equals_cider_d() -> None:
     expected = metric.scores(hypotheses)
     for key, text in hypotheses.items():
         words = tuple(int(w[1:]) for w in text.split())
-        found = _closeness([consensus._vector(words)], [consensus._vector(numbers[int(key)])])
+        found = closeness([consensus._grams(words)], [consensus._grams(numbers[int(key)])])
         assert math.isclose(found[0, 0] * 1000, expected[key], rel_tol=1e-6, abs_tol=1e-9)
 
 
@@ -50,7 +51,7 @@ def test_people_s_sentences_vote_as_much_as_the_captions() -> None:
     voters = Voters(np.array([4, 2, 0]), np.array([0.5, 0.3, 0.2]))
 
     def close(a: tuple[int, ...], b: tuple[int, ...]) -> float:
-        return float(_closeness([consensus._vector(a)], [consensus._vector(b)])[0, 0])
+        return float(closeness([consensus._grams(a)], [consensus._grams(b)])[0, 0])
 
     powers = [math.exp(0.3 * (h.log_probability + 1.0)) for h in hypotheses]
     agreed = {

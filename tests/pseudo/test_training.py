@@ -144,9 +144,10 @@ def test_the_learning_rate_rises_and_falls() -> None:
 
 def test_saved_weights_come_back(tiny: LanguageModels, tiny_folder: Path) -> None:
     again = LanguageModels.load(str(tiny_folder))
-    for role in ("forward", "backward", "masked", "classifier"):
+    # half precision on disk, a byte for the weights of the masked model
+    for role, near in {"forward": 1e-3, "backward": 1e-3, "masked": 0.01, "classifier": 1e-3}.items():
         for kept, loaded in zip(getattr(tiny, role).parameters(), getattr(again, role).parameters(), strict=True):
-            torch.testing.assert_close(kept, loaded, atol=1e-3, rtol=1e-3)  # half precision on disk
+            torch.testing.assert_close(kept, loaded, atol=near, rtol=1e-3)
 
 
 def test_shared_positions_change_nothing(tiny_folder: Path) -> None:

@@ -12,7 +12,8 @@ SCALE = "/scale"
 
 
 def eight_bit(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices become int8 rows, each with its scale under ``<name>/scale``; vectors become half precision."""
+    """Matrices become int8 rows, each with its scale under ``<name>/scale``, as do larger tensors; vectors become half
+    precision."""
     import torch
 
     packed: dict[str, Tensor] = {}
@@ -20,7 +21,8 @@ def eight_bit(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if tensor.dim() < 2:
             packed[name] = tensor.half()
             continue
-        scale = tensor.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+        largest = tensor.abs().flatten(1).amax(1).view(-1, *[1] * (tensor.dim() - 1))
+        scale = largest.clamp(min=1e-12) / 127
         packed[name] = (tensor / scale).round().to(torch.int8)
         packed[name + SCALE] = scale
     return packed

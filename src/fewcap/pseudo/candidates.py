@@ -29,6 +29,7 @@ class Candidate:
     edits: tuple[dict[str, Any], ...] = ()
     lm_score: float | None = None  # mean log probability of a token
     problem: str | None = None
+    merit: float | None = None  # what speaks for it before the video is asked, where that is more than the lm_score
 
 
 class Strategy(Protocol):

@@ -49,7 +49,8 @@ def read_candidates(folder: Path) -> Found:
         for row in _unpacked(folder / name):
             source = Source(row["video"], row["number"], row["text"], tuple(row["keywords"]))
             candidates = [
-                Candidate(tuple(c["words"]), tuple(c["edits"]), c["lm_score"], c["problem"]) for c in row["candidates"]
+                Candidate(tuple(c["words"]), tuple(c["edits"]), c["lm_score"], c["problem"], c.get("merit"))
+                for c in row["candidates"]
             ]
             found.setdefault(source.video, []).append((source, candidates))
     return found

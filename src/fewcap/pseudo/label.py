@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fewcap.core.config.label import LabelConfig, ModelsConfig
 from fewcap.core.devices import torch_threads
 from fewcap.core.errors import FewcapError
@@ -19,7 +21,9 @@ from fewcap.pseudo.invent import Found, invent_candidates, read_candidates
 from fewcap.pseudo.judge import Judged, judge
 from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.rank import Ranker, load_ranker
+from fewcap.pseudo.retelling import refuse_if_read
 from fewcap.pseudo.strategies import strategy_digest
+from fewcap.text.closeness import standardised
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
 
@@ -51,6 +55,8 @@ def label(
     """
     inputs = {"data": Manifest.read(data).digest, "features": Manifest.read(features).digest}
     inputs |= strategy_digest(config)
+    if config.strategy == "retell":
+        refuse_if_read(config.retell.model, read_dataset(data).source)
     # How the work is spread does not change its result.
     settings = config.model_dump(
         mode="json",
@@ -71,8 +77,8 @@ def label(
         verdicts = {
             item.id: judge(found[item.id], config.edit, tagger, keeps_keywords=keeps_keywords) for item in items
         }
-        if config.rank.nearness:
-            verdicts = near_enough(verdicts, SentenceEncoder.load(config.video_text.encoder), config.rank.nearness)
+        if config.nearness:
+            verdicts = near_enough(verdicts, SentenceEncoder.load(config.video_text.encoder), config.nearness)
         rows = select(verdicts, load_ranker(items, FeatureStore(features), config, seed=seed), config)
         workspace.write_jsonl(PSEUDO, rows)
         return _counts(rows, found)
@@ -111,9 +117,8 @@ def select(
         video_scores: list[float | None] = (
             [round(float(s), 4) for s in scores[video]] if video in scores else [None] * len(group)
         )
-        order = list(range(len(group)))
-        if video in scores:
-            order.sort(key=lambda i: (-scores[video][i], i))
+        worth = _worth(group, scores.get(video))
+        order = sorted(range(len(group)), key=lambda i: (-worth[i], i))
         kept, beaten = order[: config.keep], order[config.keep :]
         rejected = [{"text": j.text, "why": j.why} for j in judged if j.why]
         fluent_enough = {id(j) for j in group}
@@ -123,6 +128,8 @@ def select(
             if not j.why and id(j) not in fluent_enough
         ]
         why = "ranked lower by the video" if video in scores else "more candidates than asked for"
+        if any(j.candidate.merit is not None for j in group):
+            why = "ranked lower by agreement, meaning, likelihood" + (" and video" if video in scores else "")
         rejected += [{"text": group[i].text, "why": why} for i in beaten]
         if not judged:
             rejected = [{"text": "", "why": "no candidates: the given sentences have no nouns or verbs"}]
@@ -136,10 +143,19 @@ def select(
     return rows
 
 
+def _worth(group: Sequence[Judged], video_scores: np.ndarray | None) -> np.ndarray:
+    """By what candidates are ranked: the video, beside their merits where they have some; nothing: as they come."""
+    merits = [j.candidate.merit for j in group]
+    if any(merit is None for merit in merits):
+        return np.zeros(len(group)) if video_scores is None else video_scores
+    told = np.array(merits, dtype=float)
+    return told if video_scores is None else told + standardised(video_scores)
+
+
 def most_fluent(judged: Sequence[Judged], share: float, fewest: int = 1) -> list[Judged]:
-    """The most fluent of those that passed, in their old order; strategies without a language model keep all."""
+    """The most fluent of those that passed, in their old order; all where fluency is unknown or part of a merit."""
     passed = [j for j in judged if not j.why]
-    scored = [j for j in passed if j.candidate.lm_score is not None]
+    scored = [j for j in passed if j.candidate.lm_score is not None and j.candidate.merit is None]
     if len(scored) < len(passed):
         return passed
     most = max(fewest, round(share * len(passed)))

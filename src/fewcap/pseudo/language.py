@@ -18,6 +18,7 @@ from transformers import XLNetConfig, XLNetForTokenClassification, XLNetLMHeadMo
 
 from fewcap.core.assets import asset
 from fewcap.core.config.label import ModelsConfig
+from fewcap.core.eightbit import eight_bit, restored
 from fewcap.core.errors import FewcapError
 from fewcap.core.loading import without_bars
 from fewcap.core.store import fingerprint, sha256_file
@@ -49,7 +50,7 @@ class LanguageModels:
         networks = {}
         for role in ROLES:
             network = _empty(role, XLNetConfig(**settings))
-            weights = {key: value.float() for key, value in load_file(folder / f"{role}.safetensors").items()}
+            weights = restored(load_file(folder / f"{role}.safetensors"))
             missing, unexpected = network.load_state_dict(weights, strict=False)
             if set(missing) - {TIED} or unexpected:
                 raise FewcapError(
@@ -62,12 +63,12 @@ class LanguageModels:
         return cls(codec, **networks, digest=models_digest(name))
 
     def save(self, folder: Path) -> None:
-        """Half precision; the tied output layer is written once."""
+        """Half precision; the masked model, which only proposes words, in bytes; the tied output layer once."""
         folder.mkdir(parents=True, exist_ok=True)
         self.codec.save(folder)
         (folder / "config.json").write_text(json.dumps(_settings(self.forward.config), indent=1) + "\n")
         for role in ROLES:
-            save_role(getattr(self, role), folder / f"{role}.safetensors")
+            save_role(getattr(self, role), folder / f"{role}.safetensors", in_bytes=role == "masked")
 
 
 def _share_positions(network: Any) -> None:
@@ -86,8 +87,9 @@ def _dtype(precision: str) -> torch.dtype:
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
 
 
-def save_role(network: torch.nn.Module, path: Path) -> None:
-    save_file({k: v.half().contiguous() for k, v in network.state_dict().items() if k != TIED}, path)
+def save_role(network: torch.nn.Module, path: Path, *, in_bytes: bool = False) -> None:
+    weights = {name: weight.float().contiguous() for name, weight in network.state_dict().items() if name != TIED}
+    save_file(eight_bit(weights) if in_bytes else {name: w.half() for name, w in weights.items()}, path)
 
 
 def models_folder(name: str) -> Path:

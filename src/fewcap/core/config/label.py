@@ -143,15 +143,19 @@ class RankConfig(Section):
         "two-tower",
         description="Video-text model: two-tower (trained on the given captions), or an X-CLIP by name or folder.",
     )
-    nearness: float = Field(
-        0.8,
+    nearness: float | None = Field(
+        None,
         ge=0,
         lt=1,
         description="Candidates further from their given sentence in meaning (cosine of sentence embeddings) are "
-        "rejected; 0 takes all.",
+        "rejected; 0 takes all; null: 0.8, and 0.6 where `label.strategy` is retell.",
     )
     fluent: float = Field(
-        0.3, gt=0, le=1, description="Share of the candidates, the most fluent ones, that the video ranks."
+        0.3,
+        gt=0,
+        le=1,
+        description="Share of the candidates, the most fluent ones, that the video ranks; told ones are all ranked, by "
+        "agreement, meaning and likelihood as well.",
     )
 
 
@@ -165,6 +169,16 @@ class AdaptConfig(Section):
     )
     rate: float = Field(5e-4, gt=0, description="Highest learning rate.")
     fewest: int = Field(50, ge=2, description="Data sets with fewer given sentences are not learned from.")
+
+
+class RetellConfig(Section):
+    """Another person's words for the same video (beyond the paper)."""
+
+    model: str = Field("fewcap", description="Who retells: fewcap (shipped), or a folder that training wrote.")
+    told: int = Field(24, ge=2, description="Sentences drawn of a given one; those that most of them agree with stay.")
+    temperature: float = Field(0.75, gt=0, description="Of drawn words.")
+    top_p: float = Field(0.95, gt=0, le=1, description="Draws from the likeliest words with this total probability.")
+    longest: int = Field(14, ge=2, description="Most words of a told sentence.")
 
 
 class RivalConfig(Section):
@@ -216,8 +230,10 @@ class LabelConfig(Section):
     """How captions are invented."""
 
     enabled: bool = Field(True, description="Train on invented captions too; off: on the given ones alone.")
-    strategy: Literal["edit", "synonyms", "insertion", "translation", "masked", "llm"] = Field(
-        "edit", description="Who invents the sentences: the lexically constrained editor (edit), or one of its rivals."
+    strategy: Literal["edit", "retell", "synonyms", "insertion", "translation", "masked", "llm"] = Field(
+        "edit",
+        description="Who invents the sentences: the paper's lexically constrained editor (edit), what others would say "
+        "of the same video (retell, beyond the paper), or a rival of the editor.",
     )
     words: int | None = Field(
         4, ge=1, description="Keywords taken from a sentence (paper: 4 MSVD, 5 MSR-VTT, 7 VATEX); null: all of them."
@@ -240,7 +256,15 @@ class LabelConfig(Section):
     adapt: AdaptConfig = Field(
         default_factory=AdaptConfig, description="How the models learn from the given sentences."
     )
+    retell: RetellConfig = Field(default_factory=RetellConfig, description="Another person's words.")
     rival: RivalConfig = Field(default_factory=RivalConfig, description="The other strategies.")
     rank: RankConfig = Field(default_factory=RankConfig, description="Ranking.")
     video_text: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")
     training: ModelsConfig = Field(default_factory=ModelsConfig, description="How language models are trained.")
+
+    @property
+    def nearness(self) -> float:
+        """The limit in force. Others use other words for the same thing, so what is told may lie further away."""
+        if self.rank.nearness is not None:
+            return self.rank.nearness
+        return 0.6 if self.strategy == "retell" else 0.8

@@ -1,4 +1,4 @@
-"""Ways of inventing sentences behind one interface: the editor, and the rivals it is compared with."""
+"""Ways of inventing sentences behind one interface: the editor, what others would say, and the editor's rivals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ def load_strategy(config: LabelConfig, *, seed: int) -> Strategy:
     from fewcap.pseudo.strategies.edit import Edit
     from fewcap.pseudo.strategies.scored import Scored
 
+    if config.strategy == "retell":
+        from fewcap.pseudo.strategies.retell import Retell
+
+        return Retell.load(config, seed=seed)
     models = LanguageModels.load(config.models, config.precision)
     if config.strategy == "edit":
         return Edit.of(models, config, seed=seed)
@@ -34,7 +38,12 @@ def _rival(config: LabelConfig, seed: int) -> Strategy:
 
 
 def strategy_digest(config: LabelConfig) -> dict[str, str]:
-    """Hashes of the language models, on which the editor, the masked rival and every fluency score depend."""
+    """Hash of the language models, on which the editor, the masked rival and their fluency scores depend, or of the
+    model that retells."""
+    if config.strategy == "retell":
+        from fewcap.pseudo.retelling import retelling_digest
+
+        return {"retelling": retelling_digest(config.retell.model)}
     from fewcap.pseudo.language import models_digest
 
     return {"models": models_digest(config.models)}
