@@ -18,11 +18,13 @@ from fewcap.core.store import Stage, Workspace, read_jsonl, run_stage
 from fewcap.pseudo.candidates import Candidate, Source
 from fewcap.pseudo.judge import Judged
 from fewcap.pseudo.label import label, select
+from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.retelling import BOS, EOS, PAD, UNK, Retelling, Sizes
 from fewcap.pseudo.retelling_training import Pairs, Training, as_numbers, loss_of, read_groups, train_retelling
 from fewcap.pseudo.strategies import load_strategy
 from fewcap.pseudo.strategies.retell import draw
 from fewcap.text.embed import SentenceEncoder
+from fewcap.text.resemblance import WordPairs
 from fewcap.text.tokenise import words
 
 SMALL = Sizes(width=16, heads=2, inner=32, reading=1, telling=1, dropout=0.1)
@@ -220,6 +222,22 @@ def test_video_and_merit_choose_together() -> None:
     assert kept(Prefers(0.1, 0.5, 0.6)) == ["two", "one"]  # a little less merit, a much better fit
 
 
+def test_sentences_that_sound_like_the_given_ones_gain_merit() -> None:
+    source = Source("v1", 0, "a man is singing", ("man",))
+    told = ["a man is talking about a song", "a man is singing a song", "a man is talking about a car"]
+    verdicts = {"v1": [Judged(source, Candidate(tuple(words(text)), merit=1.0)) for text in told]}
+    verdicts["v1"].append(Judged(source, Candidate(("song",), merit=1.0), why="refused"))
+    given = ["a man is singing", "a woman is singing a song", "a dog is running"]
+    about, like, car, refused = (judged.candidate.merit for judged in sounding_like(verdicts, given)["v1"])
+    assert like > max(about, car)  # type: ignore[type-var, operator]
+    assert refused == 1.0
+    # against the formula
+    vocabulary = len({word for text in (*told, "song", *given) for word in text.split()})
+    own, general = WordPairs(given, vocabulary), WordPairs([*told, "song"], vocabulary)
+    ratios = np.array([own.log_probability(text) - general.log_probability(text) for text in told])
+    np.testing.assert_allclose([about, like, car], 1 + (ratios - ratios.mean()) / ratios.std())
+
+
 def test_stage_writes_what_was_told(project: tuple[Path, Path], tmp_path: Path) -> None:
     data, features = project
     settings = LabelConfig(strategy="retell", candidates=5, keep=2)
@@ -230,7 +248,11 @@ def test_stage_writes_what_was_told(project: tuple[Path, Path], tmp_path: Path) 
     assert 1 <= len(told) <= 2
     assert told[0]["edits"][0]["action"] == "retell"
     assert told[0]["text"] != "a man is playing guitar"
-    assert rows["v3"]["sentences"] == [] or rows["v3"]["rejected"] is not None
+    as_read = settings.model_copy(update={"retell": RetellConfig(likeness=False)})
+    label(data, features, tmp_path / "as-read", as_read, seed=0, candidates=tmp_path / "pseudo-candidates")
+    assert [row["sentences"] for row in read_jsonl(tmp_path / "as-read" / "pseudo.jsonl")] != [
+        row["sentences"] for row in rows.values()
+    ]
 
 
 def test_captions_it_has_read_are_not_retold(project: tuple[Path, Path], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fewcap.data.prepare import read_dataset
 from fewcap.features.store import FeatureStore
 from fewcap.pseudo.invent import Found, invent_candidates, read_candidates
 from fewcap.pseudo.judge import Judged, judge
+from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.rank import Ranker, load_ranker
 from fewcap.pseudo.retelling import refuse_if_read
@@ -26,6 +27,7 @@ from fewcap.pseudo.strategies import strategy_digest
 from fewcap.text.closeness import standardised
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
+from fewcap.text.tokenise import words
 
 log = logging.getLogger("fewcap.pseudo")
 
@@ -79,6 +81,8 @@ def label(
         }
         if config.nearness:
             verdicts = near_enough(verdicts, SentenceEncoder.load(config.video_text.encoder), config.nearness)
+        if config.strategy == "retell" and config.retell.likeness:
+            verdicts = sounding_like(verdicts, [" ".join(words(text)) for item in items for text in item.captions])
         rows = select(verdicts, load_ranker(items, FeatureStore(features), config, seed=seed), config)
         workspace.write_jsonl(PSEUDO, rows)
         return _counts(rows, found)

@@ -179,6 +179,9 @@ class RetellConfig(Section):
     temperature: float = Field(0.75, gt=0, description="Of drawn words.")
     top_p: float = Field(0.95, gt=0, le=1, description="Draws from the likeliest words with this total probability.")
     longest: int = Field(14, ge=2, description="Most words of a told sentence.")
+    likeness: bool = Field(
+        True, description="Sentences that sound like the given ones are preferred; off: as other data sets have them."
+    )
 
 
 class RivalConfig(Section):
