@@ -22,7 +22,8 @@ from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.retelling import BOS, EOS, PAD, UNK, Retelling, Sizes
 from fewcap.pseudo.retelling_training import Pairs, Training, as_numbers, loss_of, read_groups, train_retelling
 from fewcap.pseudo.strategies import load_strategy
-from fewcap.pseudo.strategies.retell import draw
+from fewcap.pseudo.strategies.retell import Retell, draw
+from fewcap.text.closeness import Grams, closeness
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.resemblance import WordPairs
 from fewcap.text.tokenise import words
@@ -197,6 +198,31 @@ def test_same_for_a_source_whoever_else_is_in_the_call(told: list[list[Candidate
     other = load_strategy(LabelConfig(strategy="retell", candidates=6), seed=1)
     (differs,) = other.candidates(SOURCES[1:2])
     assert [c.words for c in differs] != [c.words for c in alone]
+
+
+def test_merit_is_agreement_nearness_and_likelihood() -> None:
+    """Against a literal recomputation: every drawn sentence, as often as it was drawn, has a vote."""
+    strategy = load_strategy(LabelConfig(strategy="retell", candidates=50), seed=0)
+    assert isinstance(strategy, Retell)
+    (told,) = strategy._tell(SOURCES[1:2])
+    (found,) = strategy.candidates(SOURCES[1:2])
+    drawn = [sentence for sentence, _ in told]
+    likelihood = dict(reversed(told))
+    grams = {sentence: Grams.of(sentence, strategy._rarity) for sentence in drawn}
+    given, *vectors = SentenceEncoder.load().encode([SOURCES[1].text, *(" ".join(c.words) for c in found)])
+    rows = [
+        (
+            np.mean([closeness([grams[c.words]], [grams[other]])[0, 0] for other in drawn]),
+            vector @ given,
+            likelihood[c.words],
+        )
+        for c, vector in zip(found, vectors, strict=True)
+    ]
+    columns = np.array(rows)
+    expected = ((columns - columns.mean(0)) / columns.std(0)).sum(1)
+    np.testing.assert_allclose([c.merit for c in found], expected, atol=1e-4)
+    assert {c.words for c in found} == set(drawn)
+    assert [c.edits[0]["times"] for c in found] == [drawn.count(c.words) for c in found]
 
 
 def test_video_and_merit_choose_together() -> None:

@@ -51,14 +51,17 @@ class SentenceEncoder:
             ) from None
         return cls(name, tokenizer, network.eval())
 
-    def encode(self, sentences: Sequence[str], *, batch: int = 64) -> np.ndarray:
-        """Embeddings [n, dim], float32, of length one; the same sentence always gives the same row."""
+    def encode(self, sentences: Sequence[str], *, batch: int = 64, show: bool = True) -> np.ndarray:
+        """Embeddings [n, dim], float32, of length one; the same sentence always gives the same row.
+
+        ``show``: with a bar of its own, where no other one counts this work.
+        """
         import torch
 
         distinct = list(dict.fromkeys(sentences))
         order = sorted(range(len(distinct)), key=lambda i: (len(distinct[i]), distinct[i]))  # little padding
         out = np.zeros((len(distinct), self.dim), dtype=np.float32)
-        with torch.inference_mode(), progress("embed sentences", len(distinct)) as bar:
+        with torch.inference_mode(), progress("embed sentences", len(distinct), visible=show) as bar:
             for start in range(0, len(order), batch):
                 rows = order[start : start + batch]
                 out[rows] = self._pooled([distinct[i] for i in rows]).numpy()

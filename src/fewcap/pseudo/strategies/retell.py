@@ -54,7 +54,7 @@ class Retell:
             groups = [next(told) if words(source.text) else [] for source in part]
             texts = [" ".join(sentence) for group in groups for sentence, _ in group]
             distinct = list(dict.fromkeys([source.text for source in part] + texts))
-            meaning = dict(zip(distinct, self.encoder.encode(distinct), strict=True))
+            meaning = dict(zip(distinct, self.encoder.encode(distinct, show=False), strict=True))
             for source, group in zip(part, groups, strict=True):
                 yield self._best(source, group, meaning) if group else []
 
