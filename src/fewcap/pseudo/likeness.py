@@ -18,7 +18,11 @@ from fewcap.text.resemblance import WordPairs
 
 def sounding_like(verdicts: Mapping[str, Sequence[Judged]], given: Sequence[str]) -> dict[str, list[Judged]]:
     """The same verdicts, with more merit for candidates that passed and that the word pairs of the given sentences make
-    likelier than the word pairs of all candidates do: the difference, standardised among the video's candidates."""
+    likelier than the word pairs of all candidates do: the difference, standardised among the video's candidates.
+
+    Candidates without a merit stay as they are."""
+    if all(judged.candidate.merit is None for group in verdicts.values() for judged in group):
+        return {video: list(group) for video, group in verdicts.items()}
     texts = [judged.text for group in verdicts.values() for judged in group]
     vocabulary = len({word for text in (*texts, *given) for word in text.split()})
     own, general = WordPairs(given, vocabulary), WordPairs(texts, vocabulary)

@@ -69,9 +69,8 @@ def read_groups(path: Path) -> list[Group]:
         for row in read_json_lines(path, annotations.problems):
             captions = row.cells.get("captions")
             if not isinstance(captions, list):
-                raise FewcapError(
-                    f"{row.where}: no list of 'captions'; found {', '.join(sorted(row.cells)) or 'nothing'}."
-                )
+                found = ", ".join(sorted(row.cells)) or "nothing"
+                raise FewcapError(f"{row.where}: needs 'captions', a list of sentences; found {found}.")
             annotations.add(row.where, [str(caption) for caption in captions], where=row.where)
     tagger = load_tagger()
     groups = []

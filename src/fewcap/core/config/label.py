@@ -150,6 +150,10 @@ class RankConfig(Section):
         description="Candidates further from their given sentence in meaning (cosine of sentence embeddings) are "
         "rejected; 0 takes all; null: 0.8, and 0.6 where `label.strategy` is retell.",
     )
+    likeness: bool = Field(
+        True,
+        description="Prefers told sentences that sound like the given ones; off: as people of other data sets speak.",
+    )
     fluent: float = Field(
         0.3,
         gt=0,
@@ -179,9 +183,6 @@ class RetellConfig(Section):
     temperature: float = Field(0.75, gt=0, description="Of drawn words.")
     top_p: float = Field(0.95, gt=0, le=1, description="Draws from the likeliest words with this total probability.")
     longest: int = Field(14, ge=2, description="Most words of a told sentence.")
-    likeness: bool = Field(
-        True, description="Sentences that sound like the given ones are preferred; off: as other data sets have them."
-    )
 
 
 class RivalConfig(Section):
