@@ -28,6 +28,9 @@ SETTINGS = (
     "train.validate_from=15",
     "train.threads=1",  # on a busy machine two were far slower
     "caption.threads=1",
+    "label.strategy=edit",  # the paper's, whose edits the report shows
+    "label.keep=2",
+    "train.pseudo_per_video=1",
     "train.pseudo_weight=0.2",  # a language model of photographs invents colours that the clips do not have
     "train.vocabulary.count_pseudo=false",  # nor do they need its words
 )

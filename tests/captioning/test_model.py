@@ -205,7 +205,7 @@ def test_no_keywords_at_all_is_a_number() -> None:
     net = model()
     video, keywords, words = inputs()
     none = KeywordBatch(torch.zeros_like(keywords.words), torch.zeros_like(keywords.weights))
-    output = net(video, none, words)
+    output = net(video, none, words, own=none)
     assert output.logits.isfinite().all()
     assert output.keyword_vector is not None
     assert output.keyword_vector.abs().sum() == 0
@@ -323,6 +323,23 @@ def test_principal_components_are_those_of_the_training_vectors() -> None:
     )
 
 
+@torch.no_grad()
+def test_word_loss_is_about_a_sentences_own_keywords() -> None:
+    net = model()
+    video, keywords, words = inputs()
+    other = KeywordBatch(keywords.words.flip(0), keywords.weights)
+    shown, own = net(video, keywords, words, own=other), net(video, other, words, own=other)
+    torch.testing.assert_close(shown.keyword_vector, own.keyword_vector)
+    assert not torch.allclose(shown.logits, own.logits)
+    assert net(video, keywords, words).keyword_vector is None
+    refined = net.remember(video, other).keywords
+    assert refined is not None
+    literal = [
+        net.keyword_to_sentence(states[mask]).amax(0) for states, mask in zip(refined.states, refined.mask, strict=True)
+    ]
+    torch.testing.assert_close(own.keyword_vector, torch.stack(literal))
+
+
 def test_keyword_weights_matter() -> None:
     net = model()
     video, keywords, words = inputs()
@@ -333,7 +350,7 @@ def test_keyword_weights_matter() -> None:
 def test_every_parameter_learns() -> None:
     net = model(fusion="gated").train()
     video, keywords, words = inputs()
-    output = net(video, keywords, words)
+    output = net(video, keywords, words, own=keywords)
     assert output.keyword_vector is not None
     (output.logits.square().mean() + output.keyword_vector.square().mean()).backward()
     assert [name for name, p in net.named_parameters() if p.grad is None] == []

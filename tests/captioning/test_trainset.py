@@ -87,6 +87,15 @@ def test_keywords_come_from_where_the_schedule_says(source: str, first: float, l
         assert np.mean(own) == pytest.approx(share, abs=0.1)
 
 
+def test_own_keywords_come_along_whatever_is_shown() -> None:
+    retrieved = training_set(keywords=KeywordConfig(source="retrieved", drop=0.5))
+    own = training_set(keywords=KeywordConfig(source="own", drop=0.0))
+    for (some,), (others,) in zip(retrieved.epoch(0), own.epoch(0), strict=True):
+        assert some.ids == others.ids
+        torch.testing.assert_close(some.own_keywords.words, others.keywords.words)
+        torch.testing.assert_close(others.own_keywords.words, others.keywords.words)
+
+
 def test_dropping_keywords_and_frames() -> None:
     data = training_set(keywords=KeywordConfig(source="retrieved", drop=0.5), frame_drop=0.5, videos=40, batch=40)
     (batch,) = next(iter(data.epoch(0)))

@@ -21,6 +21,7 @@ Project = tuple[Path, Path]
 def config(models: Path, **settings: Any) -> LabelConfig:
     return LabelConfig.model_validate(
         {
+            "strategy": "edit",
             "models": str(models),
             "keep": 3,
             "candidates": 6,

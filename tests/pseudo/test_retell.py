@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from fewcap.pseudo.label import label, select
 from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.retelling import BOS, EOS, PAD, UNK, Retelling, Sizes
 from fewcap.pseudo.retelling_training import Pairs, Training, as_numbers, loss_of, read_groups, train_retelling
-from fewcap.pseudo.strategies import load_strategy
+from fewcap.pseudo.strategies import load_strategy, settled
 from fewcap.pseudo.strategies.retell import Retell, draw
 from fewcap.text.closeness import Grams, closeness
 from fewcap.text.embed import SentenceEncoder
@@ -269,6 +270,7 @@ def test_stage_writes_what_was_told(project: tuple[Path, Path], tmp_path: Path) 
     settings = LabelConfig(strategy="retell", candidates=5, keep=2)
     manifest = label(data, features, tmp_path / "pseudo", settings, seed=0)
     assert "retelling" in manifest.inputs
+    assert manifest.counts["strategy"] == "retell"
     rows = {row["id"]: row for row in read_jsonl(tmp_path / "pseudo" / "pseudo.jsonl")}
     told = rows["v1"]["sentences"]
     assert 1 <= len(told) <= 2
@@ -281,6 +283,20 @@ def test_stage_writes_what_was_told(project: tuple[Path, Path], tmp_path: Path) 
     assert [row["sentences"] for row in read_jsonl(tmp_path / "as-read" / "pseudo.jsonl")] != [
         row["sentences"] for row in rows.values()
     ]
+
+
+def test_told_by_default_where_captions_were_not_read(tmp_path: Path) -> None:
+    given = ["a man is playing a guitar", "two dogs run in the snow"]
+    strange = [*given, "мужчина играет на гитаре"]
+    assert settled(LabelConfig(), "folder", given).strategy == "retell"
+    assert settled(LabelConfig(), "folder", strange).strategy == "edit"
+    assert settled(LabelConfig(strategy="retell"), "folder", strange).strategy == "retell"
+    assert settled(LabelConfig(), "vatex", given).strategy == "edit"
+    own = LabelConfig.model_validate({"retell": {"model": str(shutil.copytree(asset("retelling"), tmp_path / "own"))}})
+    assert settled(own, "vatex", given).strategy == "retell"
+    assert settled(LabelConfig(strategy="masked"), "folder", given).strategy == "masked"
+    assert settled(LabelConfig(), "folder", given).wanted == 16
+    assert settled(LabelConfig(), "msrvtt", given).wanted == 10
 
 
 def test_captions_it_has_read_are_not_retold(project: tuple[Path, Path], tmp_path: Path) -> None:
@@ -297,7 +313,7 @@ def test_captions_it_has_read_are_not_retold(project: tuple[Path, Path], tmp_pat
 
 
 def test_nearness_has_a_limit_of_its_own() -> None:
-    assert LabelConfig().nearness == 0.8
+    assert LabelConfig(strategy="edit").nearness == 0.8
     assert LabelConfig(strategy="retell").nearness == 0.6
     given = LabelConfig.model_validate({"strategy": "retell", "rank": {"nearness": 0}})
     assert given.nearness == 0

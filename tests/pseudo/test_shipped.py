@@ -41,7 +41,7 @@ def test_size_and_card() -> None:
 
 @pytest.fixture(scope="module")
 def sentences() -> list[list[str]]:
-    config = LabelConfig(candidates=10)
+    config = LabelConfig(strategy="edit")
     strategy = load_strategy(config, seed=0)
     groups = []
     for source, candidates in zip(SOURCES, strategy.candidates(SOURCES), strict=True):

@@ -191,12 +191,16 @@ class Trainer:
             targets = targets[:, : config.model.max_words]
         with autocast(config.precision, device):
             output = self.model(
-                batch.video.to(device), batch.keywords.to(device), batch.inputs.to(device), targets != PAD
+                batch.video.to(device),
+                batch.keywords.to(device),
+                batch.inputs.to(device),
+                targets != PAD,
+                batch.own_keywords.to(device) if float(totals[1]) else None,
             )
         sentence = sentence_loss(output.logits, targets, weights, smoothing=config.label_smoothing)
         loss = sentence / totals[0]
         word = torch.zeros((), device=device)
-        if output.keyword_vector is not None and float(totals[1]):
+        if output.keyword_vector is not None:
             word = word_loss(output.keyword_vector, batch.keyword_targets.to(device), word_weights)
             loss = loss + config.word_loss_weight * word / totals[1]
         loss.backward()

@@ -420,11 +420,14 @@ class CaptionModel(nn.Module):
     def remember(self, video: VideoBatch | None, keywords: KeywordBatch | None) -> Memory:
         """Encodes the video and refines the keywords."""
         seen = self.video_encoder(video) if video is not None else None
+        return Memory(seen, self._refine(keywords, seen))
+
+    def _refine(self, keywords: KeywordBatch | None, video: Vectors | None) -> Vectors | None:
+        """F_{L'}^k [M, K, d]."""
         if keywords is None or self.config.fusion == "none":
-            return Memory(seen, None)
+            return None
         bare = self._embed(keywords.words) + keywords.weights.unsqueeze(-1) * self.weight_direction
-        refined = self.keyword_refiner(Vectors(self.dropout(bare), keywords.words != PAD), seen)
-        return Memory(seen, refined)
+        return self.keyword_refiner(Vectors(self.dropout(bare), keywords.words != PAD), video)
 
     def start(self, memory: Memory) -> DecoderState:
         """Projects the memory into the space of the sentences and prepares the caches."""
@@ -447,11 +450,17 @@ class CaptionModel(nn.Module):
         return self._decode(h, state, asked)
 
     def forward(
-        self, video: VideoBatch | None, keywords: KeywordBatch | None, words: Tensor, asked: Tensor | None = None
+        self,
+        video: VideoBatch | None,
+        keywords: KeywordBatch | None,
+        words: Tensor,
+        asked: Tensor | None = None,
+        own: KeywordBatch | None = None,
     ) -> Output:
         """Teacher forcing: words [M, T] start with BOS. The parallel form ignores them and answers for len_s rows.
 
         ``asked`` [M, T] (or [M, len_s]) is true where the next word is wanted: the others cost half of a step.
+        ``own`` [M, K] are the keywords of the sentences themselves, which the word loss is about.
         """
         memory = self.remember(video, keywords)
         state = self.start(memory)
@@ -459,7 +468,7 @@ class CaptionModel(nn.Module):
             logits, share = self.decode_parallel(state, asked)
         else:
             logits, share = self.step(state, words, asked)
-        return Output(logits, share, self.keyword_vector(memory))
+        return Output(logits, share, self.keyword_vector(self._refine(own, memory.video)))
 
     def decode_parallel(self, state: DecoderState, asked: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """All positions at once: logits [M, len_s, V] and video shares [M, len_s]."""
@@ -469,12 +478,12 @@ class CaptionModel(nn.Module):
         h = torch.stack([part.repeat_interleave(rows // part.shape[0], 0) for part in parts]).sum(0)
         return self._decode(self.dropout(h), state, asked)
 
-    def keyword_vector(self, memory: Memory) -> Tensor | None:
+    def keyword_vector(self, refined: Vectors | None) -> Tensor | None:
         """f^k: a fully-connected layer and the maximum over the keywords [M, d_s]; rows without keywords are zero."""
-        if memory.keywords is None:
+        if refined is None:
             return None
-        projected = self.keyword_to_sentence(memory.keywords.states)
-        masked = projected.masked_fill(~memory.keywords.mask.unsqueeze(-1), float("-inf")).amax(1)
+        projected = self.keyword_to_sentence(refined.states)
+        masked = projected.masked_fill(~refined.mask.unsqueeze(-1), float("-inf")).amax(1)
         return masked.masked_fill(masked == float("-inf"), 0.0)
 
     def _decode(self, h: Tensor, state: DecoderState, asked: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -49,6 +49,7 @@ class Batch:
     ids: tuple[str, ...]  # of the videos
     video: VideoBatch
     keywords: KeywordBatch  # [M, K]
+    own_keywords: KeywordBatch  # [M, K], of the sentences themselves
     inputs: Tensor  # [M, T]
     targets: Tensor  # [M, T]
     weights: Tensor  # [M], 0 fills up a video that has fewer sentences
@@ -184,6 +185,7 @@ class TrainingSet:
                 moments=moments,
             ),
             keyword_batch(keywords, self.vocabulary, config.keywords.count),
+            keyword_batch([self._own(s) for s in sentences], self.vocabulary, config.keywords.count),
             inputs,
             outputs,
             weight,

@@ -22,8 +22,7 @@ from fewcap.pseudo.judge import Judged, judge
 from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.rank import Ranker, load_ranker
-from fewcap.pseudo.retelling import refuse_if_read
-from fewcap.pseudo.strategies import strategy_digest
+from fewcap.pseudo.strategies import settled, strategy_digest
 from fewcap.text.closeness import standardised
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
@@ -56,9 +55,10 @@ def label(
     they choose may share it.
     """
     inputs = {"data": Manifest.read(data).digest, "features": Manifest.read(features).digest}
+    dataset = read_dataset(data)
+    items = [item for item in dataset.split("train") if item.captions]
+    config = settled(config, dataset.source, [text for item in items for text in item.captions])
     inputs |= strategy_digest(config)
-    if config.strategy == "retell":
-        refuse_if_read(config.retell.model, read_dataset(data).source)
     # How the work is spread does not change its result.
     settings = config.model_dump(
         mode="json",
@@ -68,7 +68,6 @@ def label(
     kept = candidates or out.with_name(f"{out.name}-candidates")
 
     def build(workspace: Workspace) -> Mapping[str, Any]:
-        items = [item for item in read_dataset(data).split("train") if item.captions]
         if not items:
             raise FewcapError(f"{data}: no training video has a caption, so there is nothing to invent captions from.")
         chains = {name: digest for name, digest in inputs.items() if name != "features"}
@@ -85,7 +84,7 @@ def label(
             verdicts = sounding_like(verdicts, [" ".join(words(text)) for item in items for text in item.captions])
         rows = select(verdicts, load_ranker(items, FeatureStore(features), config, seed=seed), config)
         workspace.write_jsonl(PSEUDO, rows)
-        return _counts(rows, found)
+        return {"strategy": config.strategy, **_counts(rows, found)}
 
     # The networks are small: threads wait for each other longer than they work, most of all on a busy machine.
     with torch_threads(1):

@@ -22,6 +22,7 @@ from fewcap.core.assets import asset
 from fewcap.core.eightbit import eight_bit, restored
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import fingerprint, sha256_file
+from fewcap.text.tokenise import words
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, BOS, EOS, UNK = range(len(SPECIAL))
@@ -82,11 +83,11 @@ class Retelling(nn.Module):
     def given(self, sentences: Sequence[Sequence[str]]) -> Given:
         """Numbers of the words that will be read."""
         cut = [list(sentence[:MOST_WORDS]) for sentence in sentences]
-        extra = tuple(tuple(dict.fromkeys(word for word in words if word not in self._number)) for words in cut)
+        extra = tuple(tuple(dict.fromkeys(word for word in sentence if word not in self._number)) for sentence in cut)
         known = torch.full((len(cut), max(map(len, cut), default=1)), PAD)
         copied = torch.full_like(known, -1)
-        for row, (words, new) in enumerate(zip(cut, extra, strict=True)):
-            for place, word in enumerate(words):
+        for row, (sentence, new) in enumerate(zip(cut, extra, strict=True)):
+            for place, word in enumerate(sentence):
                 known[row, place] = self._number.get(word, UNK)
                 copied[row, place] = self.number(word, new)
         return Given(known, copied, extra)
@@ -185,9 +186,20 @@ def retelling_folder(name: str) -> Path:
     return folder
 
 
+def has_read(name: str, source: str) -> bool:
+    return name == "fewcap" and source in TAUGHT_BY
+
+
+def known_words(name: str, sentences: Sequence[str]) -> float:
+    """Share of the words of these sentences that the model knows."""
+    known = set(json.loads((retelling_folder(name) / "words.json").read_text(encoding="utf-8")))
+    said = [word for sentence in sentences for word in words(sentence)]
+    return sum(word in known for word in said) / max(len(said), 1)
+
+
 def refuse_if_read(name: str, source: str) -> None:
     """Few sentences of a data set mean that the others do not exist: whoever has read them may not retell."""
-    if name == "fewcap" and source in TAUGHT_BY:
+    if has_read(name, source):
         raise FewcapError(
             f"the shipped retelling model has read the captions of {source}, so it can not retell a few of them; use "
             "label.strategy: edit, or a model taught without them (tools/train_retelling.py, label.retell.model)."

@@ -234,10 +234,11 @@ class LabelConfig(Section):
     """How captions are invented."""
 
     enabled: bool = Field(True, description="Train on invented captions too; off: on the given ones alone.")
-    strategy: Literal["edit", "retell", "synonyms", "insertion", "translation", "masked", "llm"] = Field(
-        "edit",
+    strategy: Literal["auto", "edit", "retell", "synonyms", "insertion", "translation", "masked", "llm"] = Field(
+        "auto",
         description="Who invents the sentences: the paper's lexically constrained editor (edit), what others would say "
-        "of the same video (retell, beyond the paper), or a rival of the editor.",
+        "of the same video (retell, beyond the paper), or a rival of the editor; auto: retell, and edit for the data "
+        "sets that taught retelling (MSR-VTT, VATEX).",
     )
     words: int | None = Field(
         4, ge=1, description="Keywords taken from a sentence (paper: 4 MSVD, 5 MSR-VTT, 7 VATEX); null: all of them."
@@ -245,8 +246,10 @@ class LabelConfig(Section):
     tagger: Literal["fewcap", "nltk"] = Field(
         "fewcap", description="Who finds nouns and verbs; nltk needs its own data download."
     )
-    candidates: int = Field(10, ge=1, description="Chains a given sentence (T in the paper).")
-    keep: int = Field(2, ge=0, description="Invented sentences kept for a video (N_pse in the paper).")
+    candidates: int | None = Field(
+        None, ge=1, description="Candidates of a given sentence (T in the paper); null: 10, and 16 of told ones."
+    )
+    keep: int = Field(4, ge=0, description="Invented sentences kept for a video (N_pse in the paper).")
     models: str = Field(
         "fewcap", description="Language models of the editor: fewcap (shipped), or a folder that training wrote."
     )
@@ -265,6 +268,11 @@ class LabelConfig(Section):
     rank: RankConfig = Field(default_factory=RankConfig, description="Ranking.")
     video_text: VideoTextConfig = Field(default_factory=VideoTextConfig, description="The two-tower model.")
     training: ModelsConfig = Field(default_factory=ModelsConfig, description="How language models are trained.")
+
+    @property
+    def wanted(self) -> int:
+        """Candidates of a given sentence."""
+        return self.candidates or (16 if self.strategy == "retell" else 10)
 
     @property
     def nearness(self) -> float:

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
 from fewcap.core.config.label import LabelConfig
 from fewcap.pseudo.candidates import Strategy
+from fewcap.pseudo.retelling import has_read, known_words, refuse_if_read
+
+log = logging.getLogger("fewcap.pseudo")
+
+_KNOWN = 0.85  # share of the given words that a model must know to say them in others' words
+
+
+def settled(config: LabelConfig, source: str, given: Sequence[str]) -> LabelConfig:
+    """The configuration with a strategy that fits this source of data and these sentences."""
+    model = config.retell.model
+    if config.strategy == "retell":
+        refuse_if_read(model, source)
+    if config.strategy != "auto":
+        return config
+    strategy, why = "retell", "what others would say gains most"
+    if has_read(model, source):
+        strategy, why = "edit", f"the retelling model has read the captions of {source}"
+    elif (known := known_words(model, given)) < _KNOWN:
+        strategy, why = "edit", f"the retelling model knows only {known:.0%} of the words of the given sentences"
+    log.info("label.strategy: %s (%s)", strategy, why)
+    return config.model_copy(update={"strategy": strategy})
 
 
 def load_strategy(config: LabelConfig, *, seed: int) -> Strategy:

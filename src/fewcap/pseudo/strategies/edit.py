@@ -29,7 +29,7 @@ class Edit:
 
     @classmethod
     def of(cls, models: LanguageModels, config: LabelConfig, *, seed: int) -> Edit:
-        return cls(Editor(models, config.edit, config.batch), config.candidates, seed=seed)
+        return cls(Editor(models, config.edit, config.batch), config.wanted, seed=seed)
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
         """A sentence without keywords has no candidates: nothing would hold the new sentences to the video."""

@@ -42,7 +42,7 @@ class Paraphrase:
     def load(cls, config: LabelConfig, *, seed: int) -> Paraphrase:
         rival = config.rival
         answers = by_endpoint(rival) if rival.endpoint else by_transformers(rival.llm)
-        return cls(answers, rival.prompt, config.candidates, seed=seed)
+        return cls(answers, rival.prompt, config.wanted, seed=seed)
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
         for source in sources:

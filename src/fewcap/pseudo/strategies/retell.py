@@ -36,7 +36,7 @@ class Retell:
 
     def __init__(self, model: Retelling, encoder: SentenceEncoder, config: LabelConfig, *, seed: int) -> None:
         self.model, self.encoder, self.seed = model, encoder, seed
-        self.config, self.wanted = config.retell, config.candidates
+        self.config, self.wanted = config.retell, config.wanted
         self._rank = {word: rank for rank, word in enumerate(model.vocabulary, start=2)}  # frequent words come first
 
     @classmethod

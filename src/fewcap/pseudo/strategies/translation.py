@@ -33,9 +33,9 @@ class BackTranslation:
     def load(cls, config: LabelConfig, *, seed: int) -> BackTranslation:
         rival = config.rival
         if rival.there is not None and rival.back is not None:
-            return cls(marian(rival.there, seed), marian(rival.back, seed), config.candidates, seed=seed)
+            return cls(marian(rival.there, seed), marian(rival.back, seed), config.wanted, seed=seed)
         source, target = rival.apertium.split("-")
-        return cls(apertium(f"{source}-{target}"), apertium(f"{target}-{source}"), config.candidates, seed=seed)
+        return cls(apertium(f"{source}-{target}"), apertium(f"{target}-{source}"), config.wanted, seed=seed)
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
         for source in sources:

@@ -28,7 +28,7 @@ class Wordwise(ABC):
 
     def __init__(self, config: LabelConfig, *, seed: int) -> None:
         self.share = config.rival.share
-        self.chains = config.candidates
+        self.chains = config.wanted
         self.seed = seed
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
