@@ -16,7 +16,7 @@ from fewcap.core.errors import FewcapError
 from fewcap.evaluation.report import write_report
 from fewcap.evaluation.report.charts import ticks
 from fewcap.evaluation.report.parts import choose_clips
-from fewcap.evaluation.report.traces import steps
+from fewcap.evaluation.report.traces import how_invented, label_part, steps
 from fewcap.evaluation.stage import evaluate
 
 
@@ -113,6 +113,21 @@ def test_edits_are_replayed_from_the_keywords() -> None:
     assert replayed[4]["words"][4] == {"text": "now", "mark": True}
     # A trace that does not lead to the text is shown without sentences.
     assert all(step["words"] == [] for step in steps(["dog"], edits, "something else"))
+
+
+def test_told_captions_have_no_steps_and_show_all_that_were_kept() -> None:
+    told = {"keywords": ["dog"], "source": "a dog runs", "lm_score": -1.0, "video_score": 0.5}
+    sentences = [
+        {**told, "text": text, "edits": [{"action": "retell", "word": text, "times": 2}]}
+        for text in ("a dog is running", "an animal runs")
+    ]
+    (card,) = label_part([{"id": "v1", "sentences": sentences, "rejected": []}], 5)
+    assert card["steps"] == []
+    assert card["others"] == ["an animal runs"]
+    assert [word["text"] for word in card["words"] if word["keyword"]] == ["dog"]
+    assert "other people" in how_invented("retell")
+    assert "never changed" in how_invented("edit")
+    assert "masked" in how_invented("masked")
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0.31, 4.3), (20, 64.1), (5, 5), (0, 1073)])

@@ -1,4 +1,4 @@
-"""The edit traces of invented captions, step by step."""
+"""Invented captions, and the edits that made them, step by step."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SIGNS = {"insert": "+", "delete": "−", "replace": "→"}
+_WAYS = {
+    "edit": "A caption grows around the keywords of a given one (underlined, never changed), one edit at a time.",
+    "retell": "They are what other people would say of the same clip; keywords of the given caption are underlined.",
+}
+
+
+def how_invented(strategy: str) -> str:
+    """A sentence about the strategy."""
+    return _WAYS.get(strategy, f"By {strategy}; keywords of the given caption that are still there are underlined.")
 
 
 def label_part(rows: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
@@ -15,7 +24,8 @@ def label_part(rows: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, 
         for sentence in row.get("sentences", [])[:1]:
             if len(cards) == limit:
                 return cards
-            keywords = list(sentence.get("keywords", []))
+            keywords, edits = list(sentence.get("keywords", [])), sentence.get("edits", [])
+            told = bool(edits) and edits[0]["action"] == "retell"
             scores = (("fluency", sentence.get("lm_score")), ("fit to the video", sentence.get("video_score")))
             cards.append(
                 {
@@ -23,7 +33,8 @@ def label_part(rows: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, 
                     "given": sentence.get("source") or "",
                     "words": [{"text": word, "keyword": word in keywords} for word in sentence["text"].split()],
                     "scores": [{"name": name, "value": f"{value:.2f}"} for name, value in scores if value is not None],
-                    "steps": steps(keywords, sentence.get("edits", []), sentence["text"]),
+                    "steps": [] if told else steps(keywords, edits, sentence["text"]),
+                    "others": [other["text"] for other in row["sentences"][1:]],
                     "rejected": row.get("rejected", [])[:8],
                     "rejected_count": len(row.get("rejected", [])),
                 }

@@ -10,7 +10,7 @@ from typing import Any
 from fewcap import __version__
 from fewcap.evaluation.report.gather import Run, read_run, read_scores
 from fewcap.evaluation.report.parts import clip_part, cost_part, curve_part, score_part
-from fewcap.evaluation.report.traces import label_part
+from fewcap.evaluation.report.traces import how_invented, label_part
 
 log = logging.getLogger("fewcap.evaluation")
 
@@ -75,8 +75,8 @@ def _page(run: Run, out: Path, baseline: dict[str, Any] | None, clips: int, pseu
         "clips_note": everything if len(cards) == len(run.items) else shown,
         "pseudo": labels,
         "pseudo_note": (
-            f"{invented} captions were invented for {len(run.pseudo)} training clips; here are {len(labels)}. "
-            "A caption grows around the keywords of a given one (underlined, never changed), one edit at a time."
+            f"{invented} captions were invented for {len(run.pseudo)} training clips; here are those of {len(labels)}. "
+            + how_invented(_strategy(run))
         ),
         "costs": costs,
         "commands": _commands(run),
@@ -84,6 +84,10 @@ def _page(run: Run, out: Path, baseline: dict[str, Any] | None, clips: int, pseu
         "versions": _versions(run),
         "digests": [(name, manifest.digest) for name, manifest in run.manifests.items()],
     }
+
+
+def _strategy(run: Run) -> str:
+    return str(run.manifests["pseudo"].counts.get("strategy", "edit")) if "pseudo" in run.manifests else "edit"
 
 
 def _summary(run: Run) -> str:
