@@ -217,7 +217,7 @@ class TrainConfig(Section):
     warmup_steps: int = Field(50, ge=0, description="Optimiser steps of linear warm-up; a cosine to zero follows.")
     clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="Label smoothing of the sentence loss.")
-    pseudo_weight: float = Field(0.7, ge=0, description="Weight of a pseudo sentence beside a ground-truth one.")
+    pseudo_weight: float = Field(1.0, ge=0, description="Weight of a pseudo sentence beside a ground-truth one.")
     word_loss: Literal["off", "pseudo", "all"] = Field(
         "pseudo",
         description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9).",
