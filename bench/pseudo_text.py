@@ -37,7 +37,7 @@ from fewcap.pseudo.label import most_fluent, read_pseudo
 from fewcap.pseudo.likeness import sounding_like
 from fewcap.pseudo.nearness import near_enough
 from fewcap.pseudo.strategies import load_strategy
-from fewcap.pseudo.strategies.llm import model_place
+from fewcap.pseudo.strategies.causal import model_place
 from fewcap.text.embed import SentenceEncoder
 from fewcap.text.tagger import load_tagger
 from fewcap.text.tokenise import words

