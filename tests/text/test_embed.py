@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fewcap.core.errors import FewcapError
-from fewcap.text.embed import SentenceEncoder
+from fewcap.text.embed import RememberingEncoder, SentenceEncoder
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,21 @@ def test_equal_to_sentence_transformers(encoder: SentenceEncoder) -> None:
 
 def test_nothing_gives_nothing(encoder: SentenceEncoder) -> None:
     assert encoder.encode([]).shape == (0, encoder.dim)
+
+
+def test_a_sentence_that_is_remembered_is_not_embedded_again(
+    encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembering = RememberingEncoder(encoder)
+    first = remembering.encode(["a dog runs", "a cat", "a dog runs"])
+    np.testing.assert_allclose(first, encoder.encode(["a dog runs", "a cat", "a dog runs"]), atol=1e-5)
+    embedded: list[str] = []
+    pooled = SentenceEncoder._pooled
+    monkeypatch.setattr(SentenceEncoder, "_pooled", lambda self, new: (embedded.extend(new), pooled(self, new))[1])
+    again = remembering.encode(["a cat", "a bird", "a dog runs"])
+    np.testing.assert_array_equal(again[[0, 2]], first[[1, 0]])
+    assert embedded == ["a bird"]
+    assert remembering.encode([]).shape == (0, encoder.dim)
 
 
 def test_an_unknown_encoder_is_a_sentence(tmp_path: object) -> None:

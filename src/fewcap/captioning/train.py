@@ -34,7 +34,7 @@ from fewcap.data.prepare import read_dataset
 from fewcap.features.select import select_evenly
 from fewcap.features.store import FeatureStore
 from fewcap.pseudo.videotext import TwoTower
-from fewcap.text.embed import SentenceEncoder
+from fewcap.text.embed import RememberingEncoder, SentenceEncoder
 
 log = logging.getLogger("fewcap.train")
 
@@ -139,6 +139,8 @@ class _Run:
         device = pick_device(config.device)
         looks = {item.id: store.looks(item.id) for item in training}
         warmth = self._warmth(training, encoder, device, workspace)
+        if config.choice_folds:  # each fold has most sentences of the whole
+            encoder = RememberingEncoder(encoder)
         shared = _Shared(store, looks, self._pseudo_sentences(), encoder, warmth, device, workspace)
         assembled = self._assembled(training, shared)
 

@@ -78,6 +78,20 @@ class SentenceEncoder:
         return torch.nn.functional.normalize((states * real).sum(1) / real.sum(1).clamp(min=1), dim=-1)
 
 
+class RememberingEncoder(SentenceEncoder):
+    """Embeds each sentence once, for work that comes back to the same ones; all embeddings stay in memory."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__(encoder.name, encoder._tokenizer, encoder._network)
+        self._known: dict[str, np.ndarray] = {}
+
+    def encode(self, sentences: Sequence[str], *, batch: int = 64, show: bool = True) -> np.ndarray:
+        new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
+        if new:
+            self._known |= zip(new, super().encode(new, batch=batch, show=show), strict=True)
+        return np.array([self._known[sentence] for sentence in sentences], dtype=np.float32).reshape(-1, self.dim)
+
+
 def _minilm_folder() -> Path:
     spec = find_spec(MINILM_PACKAGE)
     if spec is None or spec.origin is None:
