@@ -29,7 +29,7 @@ from fewcap.core.types import KINDS, VideoFeatures
 from fewcap.features.sight import Sight
 from fewcap.features.store import KindInfo
 from fewcap.pseudo.videotext import VideoTextModel, pooled
-from fewcap.text.grammar import stray_words
+from fewcap.text.grammar import meant
 from fewcap.text.tokenise import words
 
 if TYPE_CHECKING:
@@ -249,14 +249,13 @@ class Captioner:
     def _finished(self, found: Generated, keywords: Sequence[Keyword], distance: float) -> Caption:
         vocabulary = self.trained.vocabulary
         said = [vocabulary.decode(h.words) for h in found.hypotheses]
-        strays = [stray_words(words) for words in said]
-        texts = [" ".join(words[stray:]) for words, stray in zip(said, strays, strict=True)]
+        texts = [" ".join(words[meant(words)]) for words in said]
         scores: dict[str, float] = {}  # of two sentences that became the same the first one's
         for text, hypothesis in zip(texts, found.hypotheses, strict=True):
             scores.setdefault(text, round(hypothesis.score, 6))
         alternatives = tuple(Alternative(text, score) for text, score in scores.items())
         known = tuple(keyword for keyword in keywords if keyword.word in vocabulary)
-        spoken = list(zip(said[0], found.video_share, strict=True))[strays[0] :]
+        spoken = list(zip(said[0], found.video_share, strict=True))[meant(said[0])]
         shares = tuple(WordShare(word, round(share, 4)) for word, share in spoken)
         best, limits = alternatives[0], self.trained.limits
         doubt = None

@@ -1,21 +1,52 @@
-"""A slip of annotators that captioners learn: "there is a man is talking"."""
+"""Slips of annotators that captioners learn, and that can be cut off: "there is a man is talking"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _BE = ("is", "are")
-_SUBJECT = 4  # words between the two verbs at most: "there are a group of people are"
-_JOINTS = {"who", "that", "which", "where", "and", "while", "as"}  # a second verb may follow these
+_SUBJECT = 6  # words between the two verbs at most: "there is a man in a blue shirt is"
+_JOINTS = {"who", "that", "which", "where", "what", "how", "when", "while", "as", "and"}  # a second verb may follow
+_SINGULAR = {"a", "an", "one", "this", "someone", "somebody"}
+_MANY = {"couple", "pair", "family", "group", "crowd", "team", "band", "class"}  # one word, and more than one person
+_EACH_OTHER = {("to", "each", "other"), ("with", "each", "other")}
+_PREPOSITIONS = {"in", "on", "with", "at", "of", "into", "from", "near", "for"}
+_ARTICLES = {"a", "an", "the"}
 
 
-def stray_words(words: Sequence[str]) -> int:
-    """How many words at the beginning say nothing: 2 for "there is" before a sentence with its own verb, else 0."""
+def meant(words: Sequence[str]) -> slice:
+    """The part of a caption that says something; three words stay in any case.
+
+    Left out are "there is" before a sentence with its own verb, "to each other" of somebody who is alone, and a place
+    or thing said twice in a row ("in a kitchen with a kitchen").
+    """
+    start, stop = _beginning(words), len(words)
+    while stop - start > 5 and (_alone(words[start:stop]) or _twice(words[start:stop])):
+        stop -= 3
+    return slice(start, stop)
+
+
+def _beginning(words: Sequence[str]) -> int:
+    """Where the sentence begins: 2 after a "there is" that another verb makes superfluous, else 0."""
     if len(words) < 4 or words[0] != "there" or words[1] not in _BE:
         return 0
     for place in range(3, min(3 + _SUBJECT, len(words) - 1)):
-        if words[place - 1] in _JOINTS:
-            return 0
         if words[place] in _BE:
-            return 2
+            # "a man and a woman are" is one subject, "a man and a woman is" begins another sentence
+            joined = words[2:place].count("and") == 1 and words[place] == "are"
+            return 2 if joined or not _JOINTS.intersection(words[2:place]) else 0
     return 0
+
+
+def _alone(words: Sequence[str]) -> bool:
+    """One person does something with each other."""
+    if tuple(words[-3:]) not in _EACH_OTHER or words[0] not in _SINGULAR or "is" not in words:
+        return False
+    subject = words[: list(words).index("is")]
+    return len(subject) <= 2 and not _MANY.intersection(subject)
+
+
+def _twice(words: Sequence[str]) -> bool:
+    """Ends with an article and a noun, a preposition, and the same noun again."""
+    *_, article, noun, preposition, again, last = words
+    return noun == last and preposition in _PREPOSITIONS and {article, again} <= _ARTICLES
