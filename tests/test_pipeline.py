@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from fewcap.pseudo.language import models_digest
 
 FEWCAP = str(Path(sys.executable).with_name("fewcap"))
 STAGES = ("data", "features", "pseudo", "model", "captions", "scores")
@@ -74,6 +77,25 @@ def test_inspect_knows_and_verifies_the_stages(calm: Path) -> None:
     stages = json.loads(answer.stdout)["stages"]
     assert {facts["state"] for facts in stages.values()} == {"complete"}
     assert all(facts["damaged"] == [] for facts in stages.values())
+
+
+@pytest.mark.slow
+def test_language_models_of_ones_own_are_trained_and_used(calm: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(calm, project)
+    (project / "own.txt").write_text(
+        "".join(f"a {colour} robot is running\n" for colour in ("red", "blue") for _ in range(60))
+    )
+    small = {"layers": 1, "width": 16, "heads": 2, "inner": 16, "corpus": "[own.txt]"}
+    settings = [f"label.training.{name}={value}" for name, value in small.items()]
+    settings += ["label.strategy=edit", "label.adapt.epochs=0", "label.candidates=2", "label.keep=1"]
+    command = [FEWCAP, "label", str(project), "--train-models", "--json"]
+    for setting in settings:
+        command += ["--set", setting]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert answer.returncode == 0, answer.stderr
+    models = json.loads((project / "pseudo" / "manifest.json").read_text())["inputs"]["models"]
+    assert models == models_digest(str(project / "language-models")) != models_digest("fewcap")
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
