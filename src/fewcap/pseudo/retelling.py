@@ -52,6 +52,9 @@ class Given:
     copied: Tensor  # [M, S], what copying a word means; -1 behind the end
     extra: tuple[tuple[str, ...], ...]  # of each sentence the words that the vocabulary lacks
 
+    def select(self, rows: Tensor) -> Given:
+        return Given(self.known[rows], self.copied[rows], tuple(self.extra[row] for row in rows.tolist()))
+
 
 class Retelling(nn.Module):
     """Probabilities of the words of another person's sentence."""

@@ -101,29 +101,36 @@ def draw(
 ) -> list[tuple[Sentence, float]]:
     """A sentence for each given one, and the mean log-probability of its words, the end counted.
 
-    draws [M, T]: a number between 0 and 1 for each word; the same number always draws the same word.
+    draws [M, T]: a number between 0 and 1 for each word; the same number always draws the same word. Sentences that
+    begin alike are one row of the network for as long as they do, and those that have ended are none.
     """
-    numbers = model.given(given)
+    distinct = {tuple(sentence): row for row, sentence in enumerate(dict.fromkeys(map(tuple, given)))}
+    numbers = model.given(list(distinct))
     read = model.read(numbers)
+    source = torch.tensor([distinct[tuple(sentence)] for sentence in given])  # [M]
     told = torch.full((len(given), 1), BOS)
-    going, total = torch.ones(len(given), dtype=torch.bool), torch.zeros(len(given))
+    total, going = torch.zeros(len(given)), torch.arange(len(given))
     for step in range(draws.shape[1] + 1):
-        chances = model.next_probabilities(told, read, numbers)
+        so_far = torch.cat([source[going, None], told[going]], 1)
+        alike, row_of = so_far.unique(dim=0, return_inverse=True)
+        rows, prefix = alike[:, 0], alike[:, 1:]
+        chances = model.next_probabilities(prefix, read[rows], numbers.select(rows))
         if step == draws.shape[1]:
-            drawn = torch.full((len(given), 1), EOS)
+            drawn = torch.full((len(going), 1), EOS)
         else:
             possible = chances.index_fill(1, torch.tensor([PAD, BOS, UNK]), 0)
             # no word twice in a row, no empty sentence
-            possible = possible.scatter(1, told[:, -1:] if step else torch.full_like(told, EOS), 0)
-            drawn = _drawn(possible, torch.from_numpy(draws[:, step]), config)
-        total += chances.gather(1, drawn).clamp(min=1e-9).log().squeeze(1) * going
-        told = torch.cat([told, drawn.masked_fill(~going[:, None], PAD)], 1)
-        going &= drawn[:, 0] != EOS
-        if not going.any():
+            possible = possible.scatter(1, prefix[:, -1:] if step else torch.full_like(prefix, EOS), 0)
+            drawn = _drawn(possible, row_of, torch.from_numpy(draws[going.numpy(), step]), config)
+        total[going] += chances[row_of, drawn[:, 0]].clamp(min=1e-9).log()
+        told = torch.cat([told, told.new_full((len(told), 1), PAD)], 1)
+        told[going, -1] = drawn[:, 0]
+        going = going[drawn[:, 0] != EOS]
+        if not len(going):
             break
     sentences = [
         tuple(model.word(number, extra) for number in row if number not in (BOS, EOS, PAD))
-        for row, extra in zip(told.tolist(), numbers.extra, strict=True)
+        for row, extra in zip(told.tolist(), (numbers.extra[place] for place in source.tolist()), strict=True)
     ]
     return [(s, log_sum / (len(s) + 1)) for s, log_sum in zip(sentences, total.tolist(), strict=True)]
 
@@ -134,10 +141,11 @@ def _draws(key: str, count: int) -> np.ndarray:
     return np.random.default_rng(int.from_bytes(digest[:8])).random(count)
 
 
-def _drawn(chances: Tensor, draws: Tensor, config: RetellConfig) -> Tensor:
-    """[M, 1]: among the likeliest words the one where the summed probability passes the number drawn."""
+def _drawn(chances: Tensor, row_of: Tensor, draws: Tensor, config: RetellConfig) -> Tensor:
+    """[M, 1]: among the likeliest words of its row the one where the summed probability passes the number drawn."""
     top = chances.topk(min(_LIKELIEST, chances.shape[1]), -1)
     sharp = (top.values.clamp(min=1e-12).log() / config.temperature).softmax(-1)
     sharp = sharp * (sharp.cumsum(-1) - sharp < config.top_p)
-    passed = sharp.cumsum(-1) / sharp.sum(-1, keepdim=True) < draws[:, None]
-    return top.indices.gather(1, passed.sum(-1, keepdim=True).clamp(max=sharp.shape[1] - 1))
+    summed = (sharp.cumsum(-1) / sharp.sum(-1, keepdim=True))[row_of]  # [M, likeliest]
+    place = (summed < draws[:, None]).sum(-1, keepdim=True).clamp(max=sharp.shape[1] - 1)
+    return top.indices[row_of].gather(1, place)
