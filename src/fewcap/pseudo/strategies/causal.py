@@ -17,7 +17,7 @@ from torch import Tensor
 from fewcap.core.errors import FewcapError
 from fewcap.core.loading import without_bars
 
-MOST_TOKENS = 40  # of an answer: captions are short
+MOST_TOKENS = 28  # of an answer: what has more than `label.edit.longest` words is refused
 _TEMPERATURE, _TOP_P = 0.8, 0.9
 
 
