@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fewcap.core.config.features import FeaturesConfig
-from fewcap.core.errors import FewcapError
+from fewcap.core.errors import FewcapError, UsageError
 from fewcap.features.backbones import boxes, build, c3d, changes, faster_rcnn, grid, timm_model
 from fewcap.features.backbones.base import Card
 from fewcap.features.picture import View
@@ -230,3 +230,9 @@ class TestTimm:
         assert maps.shape == (2, 5, 3, 3)
         assert torch.equal(maps[0, :, 1, 2], tokens[0, 1 + 3 + 2])
         assert timm_model.as_maps(torch.rand(2, 3, 4, 5), 5, 0).shape == (2, 5, 3, 4)
+
+
+def test_bfloat16_is_refused_where_the_processor_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    with pytest.raises(UsageError, match=r"features\.precision=bfloat16.*float32"):
+        build(FeaturesConfig(precision="bfloat16", device="cpu"))

@@ -29,6 +29,14 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
+def check_bfloat16(device: torch.device, setting: str) -> None:
+    """Refuses bfloat16 where torch's convolutions can not compute in it: on processors without AVX-512."""
+    import torch
+
+    if device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        raise UsageError(f"{setting}=bfloat16: this processor does not compute in it; set {setting}=float32.")
+
+
 @contextmanager
 def torch_threads(count: int | None) -> Iterator[None]:
     """Runs the block with ``count`` threads (None: as torch chose), and restores what was set before."""

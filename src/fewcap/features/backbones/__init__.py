@@ -43,9 +43,11 @@ def build(config: FeaturesConfig) -> Backbones:
     """Loads what ``config`` names; weights that are missing are said here, before any work."""
     import torch
 
-    from fewcap.core.devices import pick_device
+    from fewcap.core.devices import check_bfloat16, pick_device
 
     device = pick_device(config.device)
+    if config.precision == "bfloat16":
+        check_bfloat16(device, "features.precision")
     dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
     appearance = _appearance(config, dtype, device)
     return Backbones(
