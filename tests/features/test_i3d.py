@@ -15,8 +15,8 @@ from fewcap.core import weights
 from fewcap.core.errors import FewcapError
 from fewcap.features.backbones.i3d import DIM, I3D, Mixed, same_padding
 
+DTYPE = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32  # the faster one
 # Some of the 400 actions of Kinetics, by their number in DeepMind's list.
-DTYPE = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32  # faster, where there is one
 DUNKING, EYEBROWS, MOTORCYCLING = 107, 126, 199
 
 

@@ -20,6 +20,7 @@ from fewcap.text.grammar import meant
         ("there is a man and a woman are talking to each other", "a man and a woman are talking to each other"),
         ("there is a man talking to a woman", None),
         ("there is a man who is talking", None),
+        ("there is a man and a woman who are talking", None),
         ("there is a dog and a cat is sleeping", None),
         ("there is a man is", None),
         ("there is", None),
@@ -35,6 +36,8 @@ from fewcap.text.grammar import meant
         ("a man is talking to a man", None),
         ("a man sits with a man", None),
         ("a dog with a dog", None),
+        ("a man is holding a dog with a dog", None),
+        ("a man is pouring milk from a bowl into a bowl", None),
     ],
 )
 def test_what_says_nothing_is_cut_off(sentence: str, mended: str | None) -> None:

@@ -20,6 +20,7 @@ from fewcap.captioning.model import CaptionModel
 from fewcap.captioning.ranks import Ranks
 from fewcap.captioning.trainset import Batch, TrainingSet
 from fewcap.core.config.train import TrainConfig
+from fewcap.core.devices import has_fast_bfloat16
 from fewcap.core.progress import progress
 from fewcap.core.store import Workspace
 from fewcap.text.vocabulary import PAD
@@ -34,16 +35,10 @@ Row = dict[str, float | int | None]
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
     """bfloat16 where asked for, or where the hardware computes in it."""
     if precision == "auto":
-        fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bfloat16(device)
-        precision = "bfloat16" if fast else "float32"
+        precision = "bfloat16" if has_fast_bfloat16(device) else "float32"
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-def _cpu_has_bfloat16(device: torch.device) -> bool:
-    probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return device.type == "cpu" and probe is not None and bool(probe())
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:

@@ -29,6 +29,15 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Whether the hardware has instructions for bfloat16; without them it is slower than float32."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
+
+
 def check_bfloat16(device: torch.device, setting: str) -> None:
     """Refuses bfloat16 where torch's convolutions can not compute in it: on processors without AVX-512."""
     import torch

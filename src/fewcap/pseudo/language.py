@@ -18,6 +18,7 @@ from transformers import XLNetConfig, XLNetForTokenClassification, XLNetLMHeadMo
 
 from fewcap.core.assets import asset
 from fewcap.core.config.label import ModelsConfig
+from fewcap.core.devices import has_fast_bfloat16
 from fewcap.core.eightbit import eight_bit, restored
 from fewcap.core.errors import FewcapError
 from fewcap.core.loading import without_bars
@@ -81,9 +82,7 @@ def _share_positions(network: Any) -> None:
 
 def _dtype(precision: str) -> torch.dtype:
     if precision == "auto":
-        # bfloat16 without instructions for it is slower than float32
-        has_bfloat16 = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
-        return torch.bfloat16 if has_bfloat16 else torch.float32
+        return torch.bfloat16 if has_fast_bfloat16(torch.device("cpu")) else torch.float32
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
 
 

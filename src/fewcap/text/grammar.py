@@ -10,7 +10,7 @@ _JOINTS = {"who", "that", "which", "where", "what", "how", "when", "while", "as"
 _SINGULAR = {"a", "an", "one", "this", "someone", "somebody"}
 _MANY = {"couple", "pair", "family", "group", "crowd", "team", "band", "class"}  # one word, and more than one person
 _EACH_OTHER = {("to", "each", "other"), ("with", "each", "other")}
-_PREPOSITIONS = {"in", "on", "with", "at", "of", "into", "from", "near", "for"}
+_PLACE = {"in", "on", "at", "with"}
 _ARTICLES = {"a", "an", "the"}
 
 
@@ -18,7 +18,7 @@ def meant(words: Sequence[str]) -> slice:
     """The part of a caption that says something; three words stay in any case.
 
     Left out are "there is" before a sentence with its own verb, "to each other" of somebody who is alone, and a place
-    or thing said twice in a row ("in a kitchen with a kitchen").
+    that is said twice ("in a kitchen with a kitchen").
     """
     start, stop = _beginning(words), len(words)
     while stop - start > 5 and (_alone(words[start:stop]) or _twice(words[start:stop])):
@@ -33,8 +33,8 @@ def _beginning(words: Sequence[str]) -> int:
     for place in range(3, min(3 + _SUBJECT, len(words) - 1)):
         if words[place] in _BE:
             # "a man and a woman are" is one subject, "a man and a woman is" begins another sentence
-            joined = words[2:place].count("and") == 1 and words[place] == "are"
-            return 2 if joined or not _JOINTS.intersection(words[2:place]) else 0
+            joints = _JOINTS.intersection(words[2:place])
+            return 2 if not joints or (joints == {"and"} and words[place] == "are") else 0
     return 0
 
 
@@ -47,6 +47,6 @@ def _alone(words: Sequence[str]) -> bool:
 
 
 def _twice(words: Sequence[str]) -> bool:
-    """Ends with an article and a noun, a preposition, and the same noun again."""
-    *_, article, noun, preposition, again, last = words
-    return noun == last and preposition in _PREPOSITIONS and {article, again} <= _ARTICLES
+    """Ends with a place and the same place again."""
+    *_, here, article, noun, there, again, last = words
+    return noun == last and {here, there} <= _PLACE and {article, again} <= _ARTICLES

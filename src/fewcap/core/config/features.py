@@ -58,7 +58,9 @@ class FeaturesConfig(Section):
         "many times more, each time through a random cut-out, mirrored or not; training chooses among these looks.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Arithmetic of the networks; bfloat16 is faster and differs by some per cent."
+        "float32",
+        description="Arithmetic of the networks; bfloat16 is faster, differs by some per cent, and needs AVX-512 or a "
+        "GPU.",
     )
     max_pixels: int = Field(
         36_000_000, ge=1, description="A video whose frames have more pixels is refused (8192×4320 fits)."
