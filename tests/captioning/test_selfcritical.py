@@ -56,6 +56,17 @@ def test_reward_rises_and_the_rows_go_on(draw: str, world: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_the_reward_may_be_what_a_caption_adds_to_all_scores(world: Path, tmp_path: Path) -> None:
+    by_scores = REWARDED.selfcritical.model_copy(update={"reward": "scores"})
+    plain = fit(world, tmp_path / "plain", REWARDED)
+    other = fit(world, tmp_path / "other", REWARDED.model_copy(update={"selfcritical": by_scores}))
+    assert other.files["model.safetensors"] != plain.files["model.safetensors"]
+    rewards = [row["reward"] for row in read_jsonl(tmp_path / "other" / "metrics.jsonl")[6:]]
+    assert rewards[0] > 1.0  # twice the share of words: the world's all scores
+    assert rewards[-1] > rewards[0]
+
+
+@pytest.mark.slow
 def test_an_interrupted_run_ends_like_an_undisturbed_one(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

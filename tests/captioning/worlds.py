@@ -14,7 +14,7 @@ from fewcap.captioning import loop
 from fewcap.captioning.loop import Row, Trainer
 from fewcap.core.config.train import ModelConfig, TrainConfig
 from fewcap.core.store import Manifest, Stage, Workspace, run_stage
-from fewcap.core.types import VideoFeatures
+from fewcap.core.types import RewardName, VideoFeatures
 
 TINY = TrainConfig(
     model=ModelConfig(width=32, heads=4, dropout=0.1, frames=4, objects=4, max_words=8),
@@ -91,10 +91,14 @@ class SaidWords:
     def __call__(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
         return float(100 * np.mean(self.reward(references)(list(hypotheses), list(hypotheses.values()))))
 
-    def reward(self, references: Mapping[str, Sequence[str]]) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
+    def reward(
+        self, references: Mapping[str, Sequence[str]], name: RewardName = "cider"
+    ) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
+        """By all scores the order is the same, and distances are twice as large."""
+
         def share(video: str, caption: str) -> float:
             wanted = set(references[video][0].split())
-            return len(set(caption.split()) & wanted) / len(wanted)
+            return (2 if name == "scores" else 1) * len(set(caption.split()) & wanted) / len(wanted)
 
         return lambda videos, captions: np.array([share(*pair) for pair in zip(videos, captions, strict=True)])
 

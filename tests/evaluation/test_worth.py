@@ -11,7 +11,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fewcap.evaluation.cider import CiderReward
-from fewcap.evaluation.worth import _BLEU, _CIDER, Worth, _best_match, _bleu_slope, _meteor, _meteor_slope, _Sentence
+from fewcap.evaluation.worth import (
+    CHOICE,
+    REWARD,
+    Weights,
+    Worth,
+    _best_match,
+    _bleu_slope,
+    _meteor,
+    _meteor_slope,
+    _Sentence,
+)
 
 REFERENCES = {
     "v1": ["a man is playing a guitar on a stage", "a man plays the guitar"],
@@ -58,17 +68,21 @@ def test_meteor_counts_those_of_the_reference_that_scores_best() -> None:
     assert _meteor(*_best_match(_Sentence.of("zebras"), references)) == 0
 
 
-def test_worth_is_what_the_scores_of_the_set_gain() -> None:
+@pytest.mark.parametrize("weights", [CHOICE, REWARD, Weights(0.5, 2.0, 0.0)])
+def test_worth_is_what_the_scores_of_the_set_gain(weights: Weights) -> None:
     """Against the scores of sets in which a little of one caption is exchanged for another one."""
     said = {"v1": "a man is playing a guitar", "v2": "a dog is a dog", "v3": "a woman is slicing a dog"}
     others = {"v1": "a man is singing on a stage", "v2": "a dog is running", "v3": "a woman is slicing an onion"}
     videos, captions = [*said, *others], [*said.values(), *others.values()]
-    worth = Worth(REFERENCES)
+    worth = Worth(REFERENCES, weights)
     found, cider = worth(videos, captions), CiderReward(REFERENCES)(videos, captions)
     meteor_counts, bleu_counts = worth._meteor_counts(videos, captions), worth._bleu_counts(videos, captions)
     for place in range(3):
-        gain = _CIDER * (cider[place + 3] - cider[place]) / cider.mean()
-        for weight, counts, score in ((1.0, meteor_counts, _meteor), (_BLEU, bleu_counts, lambda *x: bleu(x))):
+        gain = weights.cider * (cider[place + 3] - cider[place]) / cider.mean()
+        for weight, counts, score in (
+            (weights.meteor, meteor_counts, _meteor),
+            (weights.bleu, bleu_counts, lambda *x: bleu(x)),
+        ):
             small = 1e-5 * (counts[place + 3] - counts[place])
             up, down = (score(*(counts.sum(0) + sign * small)) for sign in (1, -1))
             gain += weight * (math.log(up) - math.log(down)) / 2e-5 * len(captions)

@@ -198,9 +198,10 @@ class _Run:
         )
 
     def _reward(self, items: Sequence[VideoItem], shared: _Shared) -> CaptionReward | None:
-        if not self.config.selfcritical.epochs:
+        settings = self.config.selfcritical
+        if not settings.epochs:
             return None
-        return self.metric.reward(shared.references(items))
+        return self.metric.reward(shared.references(items), settings.reward)
 
     def _trainer(
         self, assembled: Assembled, shared: _Shared, config: TrainConfig, *, member: int, part: str = ""

@@ -40,6 +40,9 @@ class VideoFeatures:
     objects: torch.Tensor | None = None  # [N', d_o]
 
 
+RewardName = Literal["cider", "scores"]
+
+
 class CaptionReward(Protocol):
     """Scores single captions: caption i is one of video ``videos[i]``; larger is better."""
 
@@ -51,8 +54,8 @@ class CaptionMetric(Protocol):
 
     def __call__(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float: ...
 
-    def reward(self, references: Mapping[str, Sequence[str]]) -> CaptionReward:
-        """The same measure for many captions of a video, to train by."""
+    def reward(self, references: Mapping[str, Sequence[str]], name: RewardName = "cider") -> CaptionReward:
+        """For many captions of a video, to train by: the same measure, or all scores of the set."""
         ...
 
     def worth(self, references: Mapping[str, Sequence[str]]) -> CaptionReward:

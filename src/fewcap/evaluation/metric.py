@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fewcap.core.types import CaptionReward, RewardName
 from fewcap.evaluation.cider import CiderD, CiderReward, Floats
-from fewcap.evaluation.worth import Worth
+from fewcap.evaluation.worth import REWARD, Worth
 
 
 class CiderMetric:
-    """The ``CaptionMetric`` for training: checks and rewards by CIDEr-D; among captions of a video all scores choose.
+    """The ``CaptionMetric`` for training: checks by CIDEr-D, rewards by it or by all scores, which also choose among
+    the captions of a video.
 
     Keeps the last references prepared, so that each validation is fast.
     """
@@ -27,8 +29,8 @@ class CiderMetric:
     def worth(self, references: Mapping[str, Sequence[str]]) -> Worth:
         return Worth(references)
 
-    def reward(self, references: Mapping[str, Sequence[str]]) -> CiderReward:
-        return CiderReward(references)
+    def reward(self, references: Mapping[str, Sequence[str]], name: RewardName = "cider") -> CaptionReward:
+        return CiderReward(references) if name == "cider" else Worth(references, REWARD)
 
     def agreement(self, references: Mapping[str, Sequence[str]]) -> dict[str, Floats]:
         """A reference has its highest score, 10, against itself: that part is taken off."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,18 @@ from fewcap.evaluation.ngrams import MAX_N, ReferenceSet
 from fewcap.evaluation.ptb import tokenise
 
 _ALPHA, _BETA, _GAMMA = 0.85, 0.2, 0.6  # METEOR's: weight of recall, and its penalty for fragments
-_BLEU, _CIDER = 0.4, 0.25  # beside METEOR, each as a share of its own score (docs/LOG.md)
+
+
+class Weights(NamedTuple):
+    """Of the scores, each as a share of itself (docs/LOG.md)."""
+
+    meteor: float
+    bleu: float
+    cider: float
+
+
+CHOICE = Weights(1.0, 1.0, 0.25)  # to choose among captions
+REWARD = Weights(1.0, 1.0, 1.0)  # to train by
 
 
 @dataclass(frozen=True)
@@ -42,9 +54,10 @@ class _Sentence:
 
 
 class Worth:
-    """The ``CaptionReward`` of captions that are chosen among; any number of them a video."""
+    """The ``CaptionReward`` by all scores; any number of captions a video."""
 
-    def __init__(self, references: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, references: Mapping[str, Sequence[str]], weights: Weights = CHOICE) -> None:
+        self._weights = weights
         self._cider = CiderReward(references)
         tokenised = {video: [tokenise(text) for text in group] for video, group in references.items()}
         self._reference_set = ReferenceSet(tokenised)
@@ -54,10 +67,11 @@ class Worth:
         """By how large a share of them the set's scores rise; slopes are taken at the mean of all captions."""
         tokenised = [tokenise(caption) for caption in captions]
         cider = self._cider(videos, captions)
+        weights = self._weights
         return np.asarray(
-            _along(self._meteor_counts(videos, tokenised), _meteor_slope)
-            + _BLEU * _along(self._bleu_counts(videos, tokenised), _bleu_slope)
-            + _CIDER * cider / max(float(cider.mean()), 1e-9)
+            weights.meteor * _along(self._meteor_counts(videos, tokenised), _meteor_slope)
+            + weights.bleu * _along(self._bleu_counts(videos, tokenised), _bleu_slope)
+            + weights.cider * cider / max(float(cider.mean()), 1e-9)
         )
 
     def _meteor_counts(self, videos: Sequence[str], captions: Sequence[str]) -> Floats:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from fewcap.core.config.base import Section
+from fewcap.core.types import RewardName
 
 
 class ModelConfig(Section):
@@ -143,9 +144,14 @@ class WarmupConfig(Section):
 
 
 class SelfCriticalConfig(Section):
-    """After the sentence loss: sampled captions are rewarded by their CIDEr-D (beyond the paper)."""
+    """After the sentence loss: sampled captions are rewarded by their scores (beyond the paper)."""
 
     epochs: int = Field(0, ge=0, description="Passes over the training videos at most; 0 leaves this part out.")
+    reward: RewardName = Field(
+        "cider",
+        description="What a caption is rewarded for: its CIDEr-D, or what it adds to METEOR, BLEU-4 and CIDEr-D of all "
+        "captions, each as a share of the score.",
+    )
     draw: Literal["sample", "beam"] = Field(
         "sample",
         description="Where a video's captions come from: drawn by their probability, or the best of a beam search, "
