@@ -58,6 +58,30 @@ def test_goes_on_where_the_captioner_was_and_learns_new_words(world: Path, train
 
 
 @pytest.mark.slow
+def test_half_of_the_weights_are_those_of_the_start(trained: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write_world(other)
+    rows = read_jsonl(other / "data" / "videos.jsonl")
+    for row in rows:
+        row["captions"] = [row["captions"][0].replace("dog", "poodle")]
+    (other / "data" / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = from_model(trained).model_copy(update={"epochs": 6, "start_rate": 4e-3})
+    go_on(other, tmp_path / "new", config.model_copy(update={"start_share": 0.0}))
+    go_on(other, tmp_path / "half", config)
+    start, new, half = (TrainedCaptioner.load(folder) for folder in (trained, tmp_path / "new", tmp_path / "half"))
+    known = len(start.vocabulary)
+    assert known < len(new.vocabulary)
+    old, learnt = start.models[0].state_dict(), new.models[0].state_dict()
+    for name, weight in half.models[0].state_dict().items():
+        expected = learnt[name].clone()
+        expected[: len(old[name])] = (learnt[name][: len(old[name])] + old[name]) / 2
+        torch.testing.assert_close(weight, expected)
+        if len(old[name]) == known < len(weight):  # of words that are new
+            assert torch.equal(weight[known:], learnt[name][known:])
+    assert not torch.equal(half.models[0].classifier.weight, new.models[0].classifier.weight)
+
+
+@pytest.mark.slow
 def test_a_captioner_that_gets_worse_keeps_its_weights(world: Path, trained: Path, tmp_path: Path) -> None:
     ruinous = from_model(trained).model_copy(update={"start_rate": 0.5})
     go_on(world, tmp_path / "ruined", ruinous)

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from fewcap.captioning.folder import TrainedCaptioner, check_features, read_settings
 from fewcap.captioning.shipped import TRAINED_ON, shipped_folder
+from fewcap.captioning.warmup import WORD_ROWS
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.errors import FewcapError
 from fewcap.core.store import Manifest
@@ -82,3 +86,17 @@ def going_on(config: TrainConfig, captioner: TrainedCaptioner) -> TrainConfig:
             "learning_rate": config.start_rate,
         }
     )
+
+
+def mixed(trained: Mapping[str, Tensor], start: Mapping[str, Tensor], share: float, *, words: int) -> dict[str, Tensor]:
+    """Weights between those of the start, which have ``share``, and the trained ones.
+
+    The start knows the first ``words`` words only: the rows of the others are the trained ones.
+    """
+    found = {}
+    for name, weight in trained.items():
+        found[name] = weight.clone()
+        known = slice(words if name in WORD_ROWS else None)
+        if weight.is_floating_point():
+            found[name][known] = torch.lerp(weight[known], start[name][known], share)
+    return found

@@ -23,7 +23,7 @@ from fewcap.captioning.loop import Row, Trainer
 from fewcap.captioning.model import CaptionModel, Dims
 from fewcap.captioning.ranks import Ranks, joined
 from fewcap.captioning.selfcritical import SelfCriticalTrainer
-from fewcap.captioning.start import Start, find_start, going_on
+from fewcap.captioning.start import Start, find_start, going_on, mixed
 from fewcap.core.config.caption import CaptionConfig
 from fewcap.core.config.train import TrainConfig
 from fewcap.core.devices import pick_device, torch_threads
@@ -286,6 +286,9 @@ class _Run:
             log.info("the captioner to start from has CIDEr-D %.1f on validation", start_score)
         trainer.fit(check, report)
         history = trainer.history
+        if self.before is not None:
+            share, known = self.config.start_share, len(self.before.vocabulary)
+            trainer.best = mixed(trainer.best, start, share, words=known)
         if _best_score(history) < start_score:  # the few sentences taught it nothing that shows
             log.info("no epoch is better than the captioner that training started from: its weights stay")
             trainer.best = start

@@ -188,6 +188,13 @@ class TrainConfig(Section):
         "`train.model` is not set and it has not seen the data.",
     )
     start_rate: float = Field(3e-5, gt=0, description="Peak learning rate when training starts from a captioner.")
+    start_share: float = Field(
+        0.5,
+        ge=0,
+        lt=1,
+        description="Share of the weights that training started from in those that it ends with: few sentences teach "
+        "what is new and make a captioner forget what it knew; the mean of both keeps most of either.",
+    )
     members: int = Field(
         1,
         gt=0,
