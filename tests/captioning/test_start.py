@@ -34,15 +34,21 @@ def from_model(model: Path) -> TrainConfig:
     return TrainConfig.model_validate({**FURTHER.model_dump(exclude_unset=True), "start": str(model)})
 
 
-@pytest.mark.slow
-def test_goes_on_where_the_captioner_was_and_learns_new_words(world: Path, trained: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    write_world(other)
-    rows = read_jsonl(other / "data" / "videos.jsonl")
+@pytest.fixture
+def poodles(tmp_path: Path) -> Path:
+    """The small world with a word that the captioner does not know."""
+    folder = tmp_path / "poodles"
+    write_world(folder)
+    rows = read_jsonl(folder / "data" / "videos.jsonl")
     for row in rows:
         row["captions"] = [row["captions"][0].replace("dog", "poodle")]
-    (other / "data" / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    manifest = go_on(other, tmp_path / "more", from_model(trained))
+    (folder / "data" / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.slow
+def test_goes_on_where_the_captioner_was_and_learns_new_words(poodles: Path, trained: Path, tmp_path: Path) -> None:
+    manifest = go_on(poodles, tmp_path / "more", from_model(trained))
     assert manifest.inputs["start"] == Manifest.read(trained).digest
     losses = [row["loss"] for row in read_jsonl(tmp_path / "more" / "metrics.jsonl")]
     assert losses[0] < 0.7 * read_jsonl(trained / "metrics.jsonl")[0]["loss"]
@@ -58,16 +64,10 @@ def test_goes_on_where_the_captioner_was_and_learns_new_words(world: Path, train
 
 
 @pytest.mark.slow
-def test_half_of_the_weights_are_those_of_the_start(trained: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    write_world(other)
-    rows = read_jsonl(other / "data" / "videos.jsonl")
-    for row in rows:
-        row["captions"] = [row["captions"][0].replace("dog", "poodle")]
-    (other / "data" / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_half_of_the_weights_are_those_of_the_start(poodles: Path, trained: Path, tmp_path: Path) -> None:
     config = from_model(trained).model_copy(update={"epochs": 6, "start_rate": 4e-3})
-    go_on(other, tmp_path / "new", config.model_copy(update={"start_share": 0.0}))
-    go_on(other, tmp_path / "half", config)
+    go_on(poodles, tmp_path / "new", config.model_copy(update={"start_share": 0.0}))
+    go_on(poodles, tmp_path / "half", config)
     start, new, half = (TrainedCaptioner.load(folder) for folder in (trained, tmp_path / "new", tmp_path / "half"))
     known = len(start.vocabulary)
     assert known < len(new.vocabulary)
