@@ -32,7 +32,7 @@ class Weights(NamedTuple):
     cider: float
 
 
-CHOICE = Weights(1.0, 1.0, 0.25)  # to choose among captions
+CHOICE = Weights(1.0, 0.4, 0.25)  # to choose among captions
 REWARD = Weights(1.0, 1.0, 1.0)  # to train by
 
 
