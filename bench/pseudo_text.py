@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--models", default="fewcap")
     parser.add_argument("--plain", action="store_true", help="do not let the editor's models learn from the sentences")
     parser.add_argument("--candidates", type=int, default=10)
+    parser.add_argument("--keep", type=int, default=2, help="sentences wanted: so many count however fluent they are")
     parser.add_argument("--perplexity", action="store_true")
     parser.add_argument("--judge", action="store_true", help="by the other captions of the videos")
     parser.add_argument("--most", type=int, default=500, help="sentences whose perplexity is measured, a strategy")
@@ -125,7 +126,13 @@ def main() -> None:
     encoder = SentenceEncoder.load()
     for name in args.strategies:
         config = LabelConfig.model_validate(
-            {"strategy": name, "models": args.models, "candidates": args.candidates, "edit": edit}
+            {
+                "strategy": name,
+                "models": args.models,
+                "candidates": args.candidates,
+                "keep": args.keep,
+                "edit": edit,
+            }
         )
         if name == "edit" and not args.plain:
             config = adapted(config, items)
