@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fewcap.evaluation.cider import CiderReward
+from fewcap.evaluation.metric import CiderMetric
 from fewcap.evaluation.worth import (
     CHOICE,
     REWARD,
@@ -87,6 +88,15 @@ def test_worth_is_what_the_scores_of_the_set_gain(weights: Weights) -> None:
             up, down = (score(*(counts.sum(0) + sign * small)) for sign in (1, -1))
             gain += weight * (math.log(up) - math.log(down)) / 2e-5 * len(captions)
         assert found[place + 3] - found[place] == pytest.approx(gain, rel=1e-3)
+
+
+def test_training_is_rewarded_by_cider_d_or_by_all_scores() -> None:
+    videos, captions = ["v1", "v2"], ["a man is playing a guitar", "a dog runs"]
+    metric = CiderMetric()
+    by_cider, by_scores = metric.reward(REFERENCES), metric.reward(REFERENCES, "scores")
+    assert (by_cider(videos, captions) == CiderReward(REFERENCES)(videos, captions)).all()
+    assert (by_scores(videos, captions) == Worth(REFERENCES, REWARD)(videos, captions)).all()
+    assert (metric.worth(REFERENCES)(videos, captions) == Worth(REFERENCES, CHOICE)(videos, captions)).all()
 
 
 def test_a_right_caption_is_worth_more_and_a_long_right_one_most() -> None:

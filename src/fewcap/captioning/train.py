@@ -158,9 +158,9 @@ class _Run:
         choice = self._learn_choice(training, shared) if config.choice_folds else None
         counts = _counts(assembled, validation, history, models)
         if workspace is not None:
-            if validate is not None and len(models) > 1:
+            if validate is not None and (len(models) > 1 or self.before is not None):  # not the models of any epoch
                 counts["best_score"] = validate(models)
-                log.info("the %d members together: CIDEr-D %.1f on validation", len(models), counts["best_score"])
+                log.info("as finished, %d together: CIDEr-D %.1f on validation", len(models), counts["best_score"])
             finished = self._trained(models, assembled, shared)
             finished = replace(finished, choice=choice or finished.choice)
             speaking = Captioner(finished, videotext=shared.videotext(assembled), device=device)
