@@ -30,6 +30,7 @@ SETTINGS = (
     "caption.threads=1",
     "label.strategy=edit",  # the paper's, whose edits the report shows
     "label.keep=2",
+    "train.word_loss=pseudo",
     "train.pseudo_per_video=1",
     "train.pseudo_weight=0.2",  # a language model of photographs invents colours that the clips do not have
     "train.vocabulary.count_pseudo=false",  # nor do they need its words

@@ -144,7 +144,7 @@ def test_pseudo_sentences_are_trained_on_with_their_weight_and_the_word_loss(wor
         return {"videos": len(rows)}
 
     run_stage(Stage(tmp_path / "pseudo", "pseudo", inputs={}, config={}), build)
-    config = TINY.model_copy(update={"epochs": 2})
+    config = TINY.model_copy(update={"epochs": 2, "word_loss": "pseudo"})
     with_pseudo = fit(world, tmp_path / "with", config, pseudo=tmp_path / "pseudo")
     assert with_pseudo.counts["pseudo_sentences"] == 48
     assert "one" in json.loads((tmp_path / "with" / "vocabulary.json").read_text())

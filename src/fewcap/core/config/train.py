@@ -232,8 +232,9 @@ class TrainConfig(Section):
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="Label smoothing of the sentence loss.")
     pseudo_weight: float = Field(1.0, ge=0, description="Weight of a pseudo sentence beside a ground-truth one.")
     word_loss: Literal["off", "pseudo", "all"] = Field(
-        "pseudo",
-        description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9).",
+        "off",
+        description="Sentences whose refined keywords are drawn to the ground-truth keywords (equation 9; the paper: "
+        "pseudo).",
     )
     word_loss_weight: float = Field(1.0, ge=0, description="Weight of the word loss.")
     frames_at_random: bool = Field(
