@@ -75,7 +75,7 @@ def test_a_frame_does_not_depend_on_its_neighbours(dtype: torch.dtype) -> None:
 def test_unfused_kernels_give_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = pictures(2)
     fused, _ = efficientnet_lite0.load(None, torch.float32, CPU)(frames)
-    monkeypatch.setattr(efficientnet_lite0, "_has_fused_kernels", lambda: False)
+    monkeypatch.setattr(efficientnet_lite0, "has_fused_kernels", lambda: False)
     plain, _ = efficientnet_lite0.load(None, torch.float32, CPU)(frames)
     assert torch.allclose(fused, plain, rtol=1e-3, atol=1e-4)
 

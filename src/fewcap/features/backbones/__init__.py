@@ -49,28 +49,39 @@ def build(config: FeaturesConfig) -> Backbones:
     if config.precision == "bfloat16":
         check_bfloat16(device, "features.precision")
     dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    appearance = _appearance(config, dtype, device)
+    networks = [_network(name, config, dtype, device) for name in config.appearance.split("+")]
+    maps = networks[0].card
     return Backbones(
-        appearance=appearance,
-        motion=_motion(config, appearance.card, dtype, device),
-        objects=_objects(config, appearance.card, device),
+        appearance=_together(networks),
+        motion=_motion(config, maps, dtype, device),
+        objects=_objects(config, maps, device),
     )
 
 
-def _appearance(config: FeaturesConfig, dtype: torch.dtype, device: torch.device) -> Appearance:
-    if config.appearance == "efficientnet_lite0":
+def _together(networks: list[Appearance]) -> Appearance:
+    if len(networks) == 1:
+        return networks[0]
+    from fewcap.features.backbones import together
+
+    return together.Backbone(networks)
+
+
+def _network(name: str, config: FeaturesConfig, dtype: torch.dtype, device: torch.device) -> Appearance:
+    if name == "efficientnet_lite0":
         from fewcap.features.backbones import efficientnet_lite0
 
-        return efficientnet_lite0.load(config.weights.get("efficientnet_lite0"), dtype, device)
-    if config.appearance == "efficientnet_lite0_captions":
+        return efficientnet_lite0.load(config.weights.get(name), dtype, device)
+    if name == "efficientnet_lite0_captions":
         from fewcap.features.backbones import efficientnet_lite0_captions
 
         return efficientnet_lite0_captions.load(dtype, device)
+    if name == "pplcnet_v2":
+        from fewcap.features.backbones import pplcnet_v2
+
+        return pplcnet_v2.load(config.weights.get(name), dtype, device)
     from fewcap.features.backbones import timm_model
 
-    return timm_model.load(
-        config.appearance.removeprefix("timm:"), config.weights.get(config.appearance), dtype, device
-    )
+    return timm_model.load(name.removeprefix("timm:"), config.weights.get(name), dtype, device)
 
 
 def _motion(config: FeaturesConfig, appearance: Card, dtype: torch.dtype, device: torch.device) -> Motion | None:

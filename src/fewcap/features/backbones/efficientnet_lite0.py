@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from fewcap.core import weights
 from fewcap.core.errors import FewcapError
 from fewcap.features.backbones.base import Card
+from fewcap.features.backbones.fused import FusedConv, has_fused_kernels
 from fewcap.features.picture import View
 
 SIZE = 224
@@ -115,40 +116,26 @@ def published_name(name: str) -> str:
     return f"{prefix}{norms[part]}.{tensor}"
 
 
-class FoldedConv(nn.Module):
-    """The same convolution with the norm inside its weights; the ReLU6 or the residual is part of the one kernel."""
-
-    def __init__(self, source: Conv, dtype: torch.dtype, fused: bool) -> None:
-        super().__init__()
-        conv, norm = source.conv, source.norm
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)  # [C]
-        weight = conv.weight * scale[:, None, None, None]
-        kernel, stride = conv.kernel_size[0], conv.stride[0]
-        # SAME pads a stride of two on the far side only. A kernel with a row and column of zeros on its near side
-        # gives the same sums with even padding, which the fast kernels want.
-        if stride > 1:
-            weight = F.pad(weight, (1, 0, 1, 0))
-        self.register_buffer("weight", weight.detach().to(dtype).contiguous(memory_format=torch.channels_last))
-        self.register_buffer("bias", (norm.bias - norm.running_mean * scale).detach().to(dtype))
-        self.padding, self.stride, self.groups = [kernel // 2] * 2, [stride] * 2, conv.groups
-        self.active, self.fused = source.active, fused
-
-    def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        weight, bias = self.get_buffer("weight"), self.get_buffer("bias")
-        if self.fused:
-            kernel = torch.ops.mkldnn._convolution_pointwise
-            shape = (self.padding, self.stride, [1, 1], self.groups)
-            if residual is not None:
-                return kernel.binary(x, residual, weight, bias, *shape, "add", 1.0, None, [], None)
-            if self.active:
-                return kernel(x, weight, bias, *shape, "hardtanh", [0.0, 6.0], "")
-            return kernel(x, weight, bias, *shape, "none", [], "")
-        y = F.conv2d(x, weight, bias, self.stride, self.padding, 1, self.groups)
-        if residual is not None:
-            y = y + residual
-        return F.relu6(y) if self.active else y
+def folded_conv(source: Conv, dtype: torch.dtype, fused: bool) -> FusedConv:
+    """The same convolution with the norm inside its weights."""
+    conv, norm = source.conv, source.norm
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)  # [C]
+    weight = conv.weight * scale[:, None, None, None]
+    stride = conv.stride[0]
+    # SAME pads a stride of two on the far side only. A kernel with a row and column of zeros on its near side
+    # gives the same sums with even padding, which the fast kernels want.
+    if stride > 1:
+        weight = F.pad(weight, (1, 0, 1, 0))
+    return FusedConv(
+        weight.to(dtype),
+        (norm.bias - norm.running_mean * scale).to(dtype),
+        stride=stride,
+        groups=conv.groups,
+        active="relu6" if source.active else "none",
+        fused=fused,
+    )
 
 
 class FoldedBlock(nn.Module):
@@ -157,8 +144,8 @@ class FoldedBlock(nn.Module):
     def __init__(self, source: Block, dtype: torch.dtype, fused: bool) -> None:
         super().__init__()
         convolutions = [conv for conv in (source.expand, source.depthwise) if conv is not None]
-        self.first = nn.Sequential(*(FoldedConv(conv, dtype, fused) for conv in convolutions))
-        self.project = FoldedConv(source.project, dtype, fused)
+        self.first = nn.Sequential(*(folded_conv(conv, dtype, fused) for conv in convolutions))
+        self.project = folded_conv(source.project, dtype, fused)
         self.residual = source.residual
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -170,21 +157,16 @@ class Folded(nn.Module):
 
     def __init__(self, network: EfficientNetLite0, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
-        fused = device.type == "cpu" and _has_fused_kernels()
-        self.stem = FoldedConv(network.stem, dtype, fused)
+        fused = device.type == "cpu" and has_fused_kernels()
+        self.stem = folded_conv(network.stem, dtype, fused)
         self.blocks = nn.Sequential(
             *(FoldedBlock(block, dtype, fused) for block in network.blocks if isinstance(block, Block))
         )
-        self.head = FoldedConv(network.head, dtype, fused)
+        self.head = folded_conv(network.head, dtype, fused)
         self.to(device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.blocks(self.stem(x)))
-
-
-def _has_fused_kernels() -> bool:
-    """Whether this build of torch has oneDNN's convolutions with an activation inside."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
 class Backbone:
