@@ -1,14 +1,15 @@
-"""Trains the last stages of EfficientNet-Lite0 on captions: python tools/tune_appearance.py PROJECT --out FILE
+"""Trains the last stages of an appearance network on captions: python tools/tune_appearance.py PROJECT --out FILE
 
 ImageNet taught the network to tell breeds of dogs apart; captions teach it what people say of a video. The early
 stages stay as they are, so what they see of every picture, whole and through cut-outs, is computed once and kept in
-FILE.maps; a second call goes on with it. The last five blocks and the head then learn to bring a picture's vector near
-the sentences of its video in the sentence encoder's space, and away from other videos' (InfoNCE, and the cosine to the
-mean of the video's sentences). After each epoch it says how near a ridge regression from the new vectors comes to the
-captions of validation videos, and writes FILE, so that it may be stopped when it has learnt enough. Take FILE by
+FILE.maps; a second call goes on with it. The last stages (EfficientNet-Lite0: five blocks and the head; PP-LCNetV2:
+two blocks and what mixes channels before them) then learn to bring a picture's vector near the sentences of its video
+in the sentence encoder's space, and away from other videos' (InfoNCE, and the cosine to the mean of the video's
+sentences). After each epoch it says how near a ridge regression from the new vectors comes to the captions of
+validation videos, and writes FILE, so that it may be stopped when it has learnt enough. Take FILE by
 ``features.weights``:
 
-    features: {weights: {efficientnet_lite0: FILE}}
+    features: {weights: {efficientnet_lite0: FILE}}  # or pplcnet_v2, as --network says
 
 PROJECT is a project folder. Never use FILE in an experiment that is to know few captions
 of the same videos.
@@ -38,7 +39,7 @@ from fewcap.core.errors import FewcapError
 from fewcap.core.progress import progress
 from fewcap.core.types import VideoItem
 from fewcap.data.prepare import read_dataset
-from fewcap.features.backbones.efficientnet_lite0 import DIM, SIZE, EfficientNetLite0, published_name, scaled
+from fewcap.features.backbones import efficientnet_lite0, pplcnet_v2
 from fewcap.features.picture import WHOLE, Crop, View
 from fewcap.features.sources import open_source
 from fewcap.features.video import Views, sample_parts
@@ -46,29 +47,76 @@ from fewcap.pipeline import Project, prepare
 from fewcap.pseudo.videotext import fit_tower, ridge
 from fewcap.text.embed import SentenceEncoder
 
-EARLY = 11  # blocks that stay as they are; they end at 112 channels of 14 × 14 cells
-SHAPE = (112, 14, 14)
 FRAMES, LOOKS = 4, 4  # frames of a clip; looks at a frame, the first one whole
 CONFIG = FeaturesConfig(min_frames=FRAMES, max_frames=FRAMES, motion=None, objects=None)
 
 
 class Late(nn.Module):
-    """The part that learns: [B, 112, 14, 14] → [B, 1280]. Its norms keep the statistics of ImageNet."""
+    """The part that learns: maps of the early stages [B, c, 14, 14] → [B, d]. Its norms keep ImageNet's statistics."""
 
-    def __init__(self, network: EfficientNetLite0) -> None:
+    def __init__(self, stages: nn.Sequential) -> None:
         super().__init__()
-        self.blocks, self.head = network.blocks[EARLY:], network.head
-        self.eval()
+        self.stages = stages
+        self.requires_grad_().eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.blocks(x)).mean((2, 3))
+        return self.stages(x).mean((2, 3))
+
+
+@dataclass(frozen=True)
+class Network:
+    """An appearance network in two parts."""
+
+    early: Callable[[np.ndarray], Tensor]  # frames uint8 [B, 224, 224, 3] → [B, *shape]
+    shape: tuple[int, int, int]
+    late: Late
+    dim: int
+    published: Callable[[], dict[str, Tensor]]  # all weights in the layout of the published file, the late ones as now
+
+
+def lite0() -> Network:
+    """The last five blocks and the head learn; before them lie 112 channels of 14 × 14 cells."""
+    source, early = weights.resolve("efficientnet_lite0"), 11
+    network = efficientnet_lite0.EfficientNetLite0.load(source)
+
+    def see(frames: np.ndarray) -> Tensor:
+        x = network.stem(efficientnet_lite0.scaled(frames, torch.float32, torch.device("cpu")))
+        return network.blocks[:early](x)
+
+    def published() -> dict[str, Tensor]:
+        state = network.state_dict()
+        tuned = {efficientnet_lite0.published_name(name): tensor.contiguous() for name, tensor in state.items()}
+        return {**load_file(source), **tuned}
+
+    stages = nn.Sequential(*network.blocks[early:], network.head)
+    return Network(see, (112, 14, 14), Late(stages), efficientnet_lite0.DIM, published)
+
+
+def pplcnet() -> Network:
+    """The last two blocks learn, and what mixes the channels before them, where there are only 256 of 14 × 14 cells."""
+    source = weights.resolve("pplcnet_v2")
+    network = pplcnet_v2.PPLCNetV2.load(source)
+    *early, before = network.blocks[:10]
+    assert isinstance(before, pplcnet_v2.Block)
+
+    def see(frames: np.ndarray) -> Tensor:
+        x = network.stem(pplcnet_v2.scaled(frames, torch.float32, torch.device("cpu")))
+        for block in early:
+            x = block(x)
+        return before.before_mixing(x)
+
+    stages = nn.Sequential(before.mix, *network.blocks[10:])
+    return Network(see, (256, 14, 14), Late(stages), pplcnet_v2.DIM, lambda: pplcnet_v2.published(network))
+
+
+NETWORKS = {"efficientnet_lite0": lite0, "pplcnet_v2": pplcnet}
 
 
 @dataclass(frozen=True)
 class Pictures:
     """Frames of all videos behind the early stages."""
 
-    maps: np.ndarray  # [n, LOOKS, 112, 14, 14]
+    maps: np.ndarray  # [n, LOOKS, c, 14, 14]
     video: np.ndarray  # [n], number of the video
 
 
@@ -79,13 +127,13 @@ def pictures_of(item: VideoItem) -> Iterator[np.ndarray]:
         crop = Crop.drawn(f"{item.id}#{look}") if look else WHOLE
         assert item.path is not None
         with closing(open_source(Path(item.path), CONFIG)) as source:
-            views = Views(View(SIZE, SIZE))
+            views = Views(View(efficientnet_lite0.SIZE, efficientnet_lite0.SIZE))
             looks.append(next(sample_parts(source, [(None, None)], CONFIG, views, crop)).frames)
     yield from np.stack(looks, 1)
 
 
 @torch.inference_mode()
-def look(items: list[VideoItem], network: EfficientNetLite0, folder: Path) -> Pictures:
+def look(items: list[VideoItem], network: Network, folder: Path) -> Pictures:
     """Reads all videos, or what an earlier call has kept of the same ones."""
     done, ids = folder / "videos.json", [item.id for item in items]
     kept = json.loads(done.read_text()) if done.exists() else {}
@@ -96,8 +144,7 @@ def look(items: list[VideoItem], network: EfficientNetLite0, folder: Path) -> Pi
             for number, item in enumerate(items):
                 try:
                     for frame in pictures_of(item):
-                        x = network.stem(scaled(frame, torch.float32, torch.device("cpu")))
-                        out.write(network.blocks[:EARLY](x).half().contiguous().numpy().tobytes())
+                        out.write(network.early(frame).half().contiguous().numpy().tobytes())
                         video_of.append(number)
                 except FewcapError as error:
                     print(f"left out: {error}")
@@ -105,7 +152,7 @@ def look(items: list[VideoItem], network: EfficientNetLite0, folder: Path) -> Pi
         kept = {"videos": ids, "of_frames": video_of}
         done.write_text(json.dumps(kept))
     video = np.array(kept["of_frames"])
-    return Pictures(np.memmap(folder / "maps.f16", np.float16, "r", shape=(len(video), LOOKS, *SHAPE)), video)
+    return Pictures(np.memmap(folder / "maps.f16", np.float16, "r", shape=(len(video), LOOKS, *network.shape)), video)
 
 
 def batch_of(maps: np.ndarray) -> Tensor:
@@ -113,9 +160,9 @@ def batch_of(maps: np.ndarray) -> Tensor:
 
 
 @torch.inference_mode()
-def vectors_of(late: Late, pictures: Pictures, videos: int) -> np.ndarray:
-    """[videos, 1280]: the mean over the frames, seen whole, of length one."""
-    sums = np.zeros((videos, DIM))
+def vectors_of(late: Late, dim: int, pictures: Pictures, videos: int) -> np.ndarray:
+    """[videos, d]: the mean over the frames, seen whole, of length one."""
+    sums = np.zeros((videos, dim))
     for start in range(0, len(pictures.video), 64):
         part = slice(start, start + 64)
         with torch.autocast("cpu", torch.bfloat16):
@@ -154,7 +201,7 @@ def first_guess(late: Late, pictures: Pictures, training: np.ndarray, means: np.
     x = torch.cat(parts).numpy().astype(np.float64)
     scale, centre = np.linalg.norm(x, axis=1).mean(), x.mean(0)
     guess = ridge((x - centre) / scale, means[pictures.video[training]].astype(np.float64), 3.0) / scale
-    project = nn.Linear(DIM, means.shape[1])
+    project = nn.Linear(x.shape[1], means.shape[1])
     project.weight.data = torch.from_numpy(guess.T.copy()).float()
     project.bias.data = torch.from_numpy(-centre @ guess).float()
     return project
@@ -170,21 +217,25 @@ def contrast(places: Tensor, texts: Tensor, video: Tensor, warmth: Tensor) -> Te
 
 
 def tune(
-    network: EfficientNetLite0,
+    network: Network,
     pictures: Pictures,
     items: list[VideoItem],
     texts: list[np.ndarray],
     args: argparse.Namespace,
-    keep: Callable[[Late], None],
+    keep: Callable[[], None],
 ) -> None:
-    """Trains the late part of ``network``; ``keep`` is given the running average of the steps after each epoch."""
+    """Trains the late part of ``network``; ``keep`` is called after each epoch, when it is the average of the steps."""
     centre = np.concatenate([t for item, t in zip(items, texts, strict=True) if not item.further]).mean(0)
     sentences = [unit(own - centre) for own in texts]
     means = np.stack([own.mean(0) for own in sentences]).astype(np.float32)
-    late = Late(network).to(memory_format=torch.channels_last)
-    averaged = copy.deepcopy(late)
+    averaged = network.late
+    late = copy.deepcopy(averaged).to(memory_format=torch.channels_last)
     training = np.flatnonzero([items[i].split == "train" for i in pictures.video])
-    print(f"before: nearness {nearness(vectors_of(late, pictures, len(items)), items, texts):.4f}", flush=True)
+
+    def judged(late: Late) -> float:
+        return nearness(vectors_of(late, network.dim, pictures, len(items)), items, texts)
+
+    print(f"before: nearness {judged(late):.4f}", flush=True)
     project = first_guess(late, pictures, training, means)
     warmth = nn.Parameter(torch.tensor(math.log(15.0)))
     groups = [(list(late.parameters()), args.rate), (list(project.parameters()), 3 * args.rate), ([warmth], 1e-3)]
@@ -217,15 +268,15 @@ def tune(
                 with torch.no_grad():
                     torch._foreach_lerp_(list(averaged.parameters()), list(late.parameters()), 1 - decay)
                 bar.advance(1, note=f"loss {loss.item():.3f}")
-            found = nearness(vectors_of(averaged, pictures, len(items)), items, texts)
-            keep(averaged)
-            print(f"epoch {epoch + 1}: nearness {found:.4f}", flush=True)
+            keep()
+            print(f"epoch {epoch + 1}: nearness {judged(averaged):.4f}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("project", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="weights in the layout of the published file")
+    parser.add_argument("--network", choices=sorted(NETWORKS), default="efficientnet_lite0")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=96, help="pictures a step")
     parser.add_argument("--rate", type=float, default=3e-4)
@@ -234,18 +285,15 @@ def main() -> None:
     project = Project.open(args.project, [])
     prepare(project)
     items = [i for i in read_dataset(project.data).items if i.split != "test" and i.path and i.captions]
-    source = weights.resolve("efficientnet_lite0")
-    network = EfficientNetLite0.load(source)
+    network = NETWORKS[args.network]()
     pictures = look(items, network, args.out.with_suffix(".maps"))
     encoder = SentenceEncoder.load()
     embeddings = encoder.encode([caption for item in items for caption in item.captions])
     bounds = np.cumsum([len(item.captions) for item in items])[:-1]
-    published = load_file(source)
 
-    def keep(late: Late) -> None:
-        tuned = {published_name(name): tensor.contiguous() for name, tensor in late.state_dict().items()}
+    def keep() -> None:
         part = args.out.with_suffix(".part")
-        save_file({**published, **tuned}, part)
+        save_file(network.published(), part)
         part.replace(args.out)
 
     tune(network, pictures, items, np.split(embeddings, bounds), args, keep)

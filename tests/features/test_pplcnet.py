@@ -34,7 +34,7 @@ def invented(folder: Path) -> Path:
         "linear_0.b_0": torch.randn(1000, generator=random),
     }
     for layer in layers(PPLCNetV2()):
-        weight = layer.conv.get_buffer("weight")
+        weight = layer.conv.weight
         spread = (2 / weight[0].numel()) ** 0.5
         for name in layer.published:
             if name.startswith("conv2d") and name.endswith("w_0"):
@@ -116,6 +116,15 @@ def test_published_weights_name_what_they_saw() -> None:
         best = network.logits(scaled(gradient, torch.float32, CPU))[0].topk(3)
     assert best.indices.tolist() == [644, 446, 629]
     assert best.values.tolist() == pytest.approx([4.6377, 4.1206, 4.0965], abs=2e-3)
+
+
+def test_weights_are_written_as_they_are_read(tmp_path: Path) -> None:
+    network = PPLCNetV2.load(invented(tmp_path))
+    network.blocks[-1].mix.weight.data *= 2
+    save_file(pplcnet_v2.published(network), tmp_path / "again.safetensors")
+    again = PPLCNetV2.load(tmp_path / "again.safetensors")
+    for name, weight in network.state_dict().items():
+        assert torch.allclose(again.state_dict()[name], weight, rtol=1e-5), name
 
 
 def test_fast_form_agrees_with_the_plain_one_and_frames_do_not_meet(tmp_path: Path) -> None:

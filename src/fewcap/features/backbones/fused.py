@@ -35,14 +35,14 @@ class FusedConv(nn.Module):
         fused: bool = False,
     ) -> None:
         super().__init__()
-        self.register_buffer("weight", weight.detach().contiguous(memory_format=torch.channels_last))
-        self.register_buffer("bias", bias.detach())
+        weight = weight.detach().contiguous(memory_format=torch.channels_last)
+        self.weight, self.bias = (nn.Parameter(x.detach(), requires_grad=False) for x in (weight, bias))
         self.padding, self.stride, self.groups = [(weight.shape[-1] - 1) // 2] * 2, [stride] * 2, groups
         self.active, self.fused = active, fused
 
     def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """x [B, C, H, W]; a residual is added where there is no activation."""
-        weight, bias = self.get_buffer("weight"), self.get_buffer("bias")
+        weight, bias = self.weight, self.bias
         if self.fused:
             kernel = torch.ops.mkldnn._convolution_pointwise
             shape = (self.padding, self.stride, [1, 1], self.groups)

@@ -76,12 +76,15 @@ class Block(nn.Module):
         self.shortcut = shape.shortcut
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # [B, C, H, W]
+        y = self.mix(self.before_mixing(x))
+        return x + y if self.shortcut else y
+
+    def before_mixing(self, x: torch.Tensor) -> torch.Tensor:
         y = self.depthwise(x)
         if self.squeeze is not None and self.excite is not None and self.narrow is not None:
             weight = torch.sigmoid(self.excite(self.squeeze(y.mean((2, 3), keepdim=True))))  # [B, C, 1, 1]
             y = self.narrow(y * weight)
-        y = self.mix(y)
-        return x + y if self.shortcut else y
+        return y
 
 
 class PPLCNetV2(nn.Module):
@@ -140,7 +143,7 @@ class Layer(NamedTuple):
         return names
 
     def fill(self, found: dict[str, torch.Tensor]) -> None:
-        weight, bias = found[self.published[0]], self.conv.get_buffer("bias")
+        weight, bias = found[self.published[0]], self.conv.bias.detach()
         if self.bias:
             bias = found[self.published[1]]
         if self.norm is not None:
@@ -176,6 +179,20 @@ def layers(network: PPLCNetV2) -> Iterator[Layer]:
                 yield Layer(own, number, norm, bias=False)
                 number, norm = number + 1, norm + 1
     yield Layer(network.head, number, None, bias=False)
+
+
+def published(network: PPLCNetV2) -> dict[str, torch.Tensor]:
+    """The weights as ``PPLCNetV2.load`` reads them; norms that are folded into the weights change nothing more."""
+    found = {"linear_0.b_0": network.classifier.bias, "linear_0.w_0": network.classifier.weight.T}
+    for layer in layers(network):
+        weight, bias = layer.conv.weight, layer.conv.bias
+        found[layer.published[0]] = weight
+        if layer.bias:
+            found[layer.published[1]] = bias
+        if layer.norm is not None:
+            one, none = torch.ones_like(bias), torch.zeros_like(bias)
+            found |= zip(layer.published[-4:], (bias, one * (1 + EPSILON) ** 0.5, none, one), strict=True)
+    return {f"{i:03}": found[name].detach().contiguous() for i, name in enumerate(sorted(found))}
 
 
 class Backbone:
