@@ -11,8 +11,7 @@ validation videos, and writes FILE, so that it may be stopped when it has learnt
 
     features: {weights: {efficientnet_lite0: FILE}}  # or pplcnet_v2, as --network says
 
-PROJECT is a project folder. Never use FILE in an experiment that is to know few captions
-of the same videos.
+PROJECT is a project folder. Never use FILE in an experiment that is to know few captions of the same videos.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ class Late(nn.Module):
 class Network:
     """An appearance network in two parts."""
 
+    name: str
     early: Callable[[np.ndarray], Tensor]  # frames uint8 [B, 224, 224, 3] → [B, *shape]
     shape: tuple[int, int, int]
     late: Late
@@ -89,7 +89,7 @@ def lite0() -> Network:
         return {**load_file(source), **tuned}
 
     stages = nn.Sequential(*network.blocks[early:], network.head)
-    return Network(see, (112, 14, 14), Late(stages), efficientnet_lite0.DIM, published)
+    return Network("efficientnet_lite0", see, (112, 14, 14), Late(stages), efficientnet_lite0.DIM, published)
 
 
 def pplcnet() -> Network:
@@ -106,7 +106,9 @@ def pplcnet() -> Network:
         return before.before_mixing(x)
 
     stages = nn.Sequential(before.mix, *network.blocks[10:])
-    return Network(see, (256, 14, 14), Late(stages), pplcnet_v2.DIM, lambda: pplcnet_v2.published(network))
+    return Network(
+        pplcnet_v2.NAME, see, (256, 14, 14), Late(stages), pplcnet_v2.DIM, lambda: pplcnet_v2.published(network)
+    )
 
 
 NETWORKS = {"efficientnet_lite0": lite0, "pplcnet_v2": pplcnet}
@@ -137,7 +139,7 @@ def look(items: list[VideoItem], network: Network, folder: Path) -> Pictures:
     """Reads all videos, or what an earlier call has kept of the same ones."""
     done, ids = folder / "videos.json", [item.id for item in items]
     kept = json.loads(done.read_text()) if done.exists() else {}
-    if kept.get("videos") != ids:
+    if kept.get("videos") != ids or kept.get("network") != network.name:
         folder.mkdir(parents=True, exist_ok=True)
         video_of: list[int] = []
         with (folder / "maps.f16").open("wb") as out, progress("look", len(items), "videos") as bar:
@@ -149,7 +151,7 @@ def look(items: list[VideoItem], network: Network, folder: Path) -> Pictures:
                 except FewcapError as error:
                     print(f"left out: {error}")
                 bar.advance()
-        kept = {"videos": ids, "of_frames": video_of}
+        kept = {"network": network.name, "videos": ids, "of_frames": video_of}
         done.write_text(json.dumps(kept))
     video = np.array(kept["of_frames"])
     return Pictures(np.memmap(folder / "maps.f16", np.float16, "r", shape=(len(video), LOOKS, *network.shape)), video)

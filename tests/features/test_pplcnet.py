@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
 
 from fewcap.core import weights
 from fewcap.core.config.features import FeaturesConfig
@@ -48,9 +51,6 @@ def invented(folder: Path) -> Path:
 
 def literal(path: Path, x: torch.Tensor) -> torch.Tensor:
     """The network as its graph has it, one operation after another, norms apart: [B, 3, 224, 224] → [B, 1000]."""
-    from safetensors.torch import load_file
-    from torch.nn import functional as F
-
     content = load_file(path)
     names = sorted([name for layer in layers(PPLCNetV2()) for name in layer.published] + LINEAR)
     w = dict(zip(names, (content[key] for key in sorted(content)), strict=True))
@@ -165,9 +165,9 @@ def test_networks_side_by_side(tmp_path: Path) -> None:
         assert float(torch.cosine_similarity(part, network(frames)[0]).min()) > 0.9999
 
 
-def test_networks_that_want_other_pictures_do_not_go_together(tmp_path: Path) -> None:
+def test_networks_that_want_other_pictures_do_not_go_together() -> None:
     lite, other = (efficientnet_lite0.load(None, torch.float32, CPU) for _ in range(2))
-    other.card = other.card.__class__(**{**vars(other.card), "view": None, "name": "other"})
+    other.card = replace(other.card, view=None, name="other")
     with pytest.raises(UsageError, match="efficientnet_lite0 and other look at pictures of other sizes"):
         together.Backbone([lite, other])
 
@@ -201,8 +201,6 @@ def written(array: np.ndarray, kind: int = 5) -> bytes:
 
 @given(st.lists(st.lists(st.integers(1, 200), min_size=1, max_size=3).filter(lambda s: np.prod(s) < 2000), min_size=1))
 def test_paddle_files_are_read_back(sizes: list[list[int]]) -> None:
-    import tempfile
-
     arrays = [np.random.default_rng(i).normal(size=size).astype(np.float32) for i, size in enumerate(sizes)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.pdiparams"
