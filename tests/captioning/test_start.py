@@ -64,6 +64,17 @@ def test_goes_on_where_the_captioner_was_and_learns_new_words(poodles: Path, tra
 
 
 @pytest.mark.slow
+def test_kinds_that_the_captioner_does_not_know_are_left_out(poodles: Path, tmp_path: Path) -> None:
+    write_world(tmp_path / "seen", kinds=("appearance",))
+    start = tmp_path / "start"
+    train(tmp_path / "seen" / "data", tmp_path / "seen" / "features", None, start, TINY, seed=0, metric=metric)
+    go_on(poodles, tmp_path / "more", from_model(start))  # its features are of three kinds
+    after = TrainedCaptioner.load(tmp_path / "more")
+    assert set(after.kinds) == {"appearance"}
+    assert Captioner.load(tmp_path / "more").caption(world()[0][2]).text
+
+
+@pytest.mark.slow
 def test_half_of_the_weights_are_those_of_the_start(poodles: Path, trained: Path, tmp_path: Path) -> None:
     config = from_model(trained).model_copy(update={"epochs": 6, "start_rate": 4e-3})
     go_on(poodles, tmp_path / "new", config.model_copy(update={"start_share": 0.0}))

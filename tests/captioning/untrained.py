@@ -25,8 +25,8 @@ SENTENCES = ("a man is singing", "a woman is cooking rice", "two dogs are runnin
 
 
 def write_model(folder: Path, *, limits: Limits | None = None) -> Path:
-    """A captioner with random weights over fewcap's default features."""
-    features = FeaturesConfig(min_frames=4, max_frames=6, max_clips=4)
+    """A captioner with random weights over features of a small network."""
+    features = FeaturesConfig(appearance="efficientnet_lite0", min_frames=4, max_frames=6, max_clips=4)
     kinds = {kind: KindInfo(c.name, c.dim, c.hash) for kind, c in build(features).cards.items()}
     vocabulary = Vocabulary(sorted({word for sentence in SENTENCES for word in sentence.split()}))
     config = TrainConfig(model=ModelConfig(width=32, heads=4, frames=4, objects=4, max_words=8))

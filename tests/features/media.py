@@ -10,6 +10,10 @@ from pathlib import Path
 import av
 import numpy as np
 
+from fewcap.core.config.features import FeaturesConfig
+
+DENSE = FeaturesConfig(frame_rate=2, min_frames=8, max_frames=20)  # more frames than by default, to have some to count
+
 
 def picture(index: int, width: int = 64, height: int = 48) -> np.ndarray:
     """Frame ``index`` [H, W, 3]: its brightness tells its number, and a square moves to the right."""

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from fewcap.core import assets, weights
-from fewcap.core.config import Config
 from fewcap.core.config.features import FeaturesConfig
 from fewcap.core.errors import FewcapError
 from fewcap.features.backbones import build, efficientnet_lite0, efficientnet_lite0_captions
@@ -27,32 +26,12 @@ def test_early_stages_are_the_published_ones_and_the_last_are_not() -> None:
     assert not any("running" in name for name in changed)  # norms keep the statistics of ImageNet
 
 
-def test_it_is_the_default_and_has_an_identity_of_its_own() -> None:
-    card = build(FeaturesConfig(motion=None, objects=None)).appearance.card
+def test_it_has_an_identity_of_its_own() -> None:
+    card = build(FeaturesConfig(appearance="efficientnet_lite0_captions", motion=None, objects=None)).appearance.card
     plain = efficientnet_lite0.load(None, torch.float32, CPU).card
     assert (card.name, plain.name) == ("efficientnet_lite0_captions", "efficientnet_lite0")
     assert card.dim == plain.dim
     assert card.hash != plain.hash
-
-
-FILES = {"captions": ["captions.json"], "videos": ["clips"]}
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ({}, "efficientnet_lite0_captions"),
-        ({"data": {"source": "folder", **FILES}}, "efficientnet_lite0_captions"),
-        ({"data": {"source": "msrvtt", **FILES}}, "efficientnet_lite0"),
-        ({"data": {"source": "msrvtt", **FILES}, "features": {"crops": 2}}, "efficientnet_lite0"),
-        (
-            {"data": {"source": "msrvtt", **FILES}, "features": {"appearance": "efficientnet_lite0_captions"}},
-            "efficientnet_lite0_captions",
-        ),
-    ],
-)
-def test_no_default_has_read_the_captions_of_the_corpus(content: dict[str, object], expected: str) -> None:
-    assert Config.model_validate(content).features.appearance == expected
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from fewcap.features.picture import View
 from fewcap.features.store import FeatureStore
 from fewcap.features.video import Views, sample_video
 
-CONFIG = FeaturesConfig(workers=1, min_frames=3, max_frames=3, max_clips=2)
+CONFIG = FeaturesConfig(appearance="efficientnet_lite0", workers=1, min_frames=3, max_frames=3, max_clips=2)
 
 
 @pytest.fixture(scope="module")

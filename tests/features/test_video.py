@@ -11,7 +11,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from media import number_of, picture, rotated, write_video
+from media import DENSE, number_of, picture, rotated, write_video
 from PIL import Image
 
 from fewcap.core.config.features import FeaturesConfig
@@ -19,7 +19,7 @@ from fewcap.core.errors import FewcapError
 from fewcap.features.picture import View
 from fewcap.features.video import Views, sample_video
 
-CONFIG = FeaturesConfig()
+CONFIG = DENSE
 VIEWS = Views(frames=View(64, 48), clips=View(32, 32))
 
 
@@ -63,7 +63,7 @@ def test_rotation_flag_turns_the_picture(tmp_path: Path) -> None:
     plain = write_video(tmp_path / "plain.mp4", frames=8, width=96, height=48)
     turned = rotated(plain, tmp_path / "turned.mp4")
     views = Views(frames=View(48, 480, keep_shape=True))
-    config = FeaturesConfig(motion=None)
+    config = DENSE.model_copy(update={"motion": None})
     upright = sample_video(plain, config, views).frames
     sideways = sample_video(turned, config, views).frames
     assert upright.shape[1:3] == (48, 96)
@@ -170,7 +170,7 @@ def test_folder_of_images_is_a_video_in_natural_order(tmp_path: Path) -> None:
     for i in range(12):
         Image.fromarray(picture(i)).save(folder / f"{i}.png")
     (folder / "notes.txt").write_text("not an image")
-    sample = sample_video(folder, FeaturesConfig(min_frames=12), VIEWS)
+    sample = sample_video(folder, DENSE.model_copy(update={"min_frames": 12}), VIEWS)
     assert [number_of(frame) for frame in sample.frames] == list(range(12))
 
 
@@ -239,7 +239,7 @@ def test_long_video_is_not_decoded_whole(tmp_path: Path, monkeypatch: pytest.Mon
             yield found
 
     monkeypatch.setattr(sources.Stream, "_decode", counting)
-    config = FeaturesConfig(max_frames=10, motion=None)
+    config = DENSE.model_copy(update={"max_frames": 10, "motion": None})
     views = Views(frames=View(64, 48))
     sample = sample_video(path, config, views)
     assert sample.frame_times == pytest.approx([25 + 50 * i for i in range(10)], abs=0.13)

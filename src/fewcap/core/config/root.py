@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fewcap.core.config.base import Section
 from fewcap.core.config.caption import CaptionConfig
@@ -26,15 +23,3 @@ class Config(Section):
     train: TrainConfig = Field(default_factory=TrainConfig, description="The captioner and its training.")
     caption: CaptionConfig = Field(default_factory=CaptionConfig, description="How captions are decoded.")
     score: ScoreConfig = Field(default_factory=ScoreConfig, description="What is measured.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _unread(cls, content: Any) -> Any:
-        """By default no experiment with a corpus sees its videos through a network that has read their captions."""
-        if not isinstance(content, Mapping):
-            return content
-        data, features = content.get("data"), content.get("features") or {}
-        source = data.get("source") if isinstance(data, Mapping) else getattr(data, "source", None)
-        if source == "msrvtt" and isinstance(features, Mapping) and "appearance" not in features:
-            return {**content, "features": {**features, "appearance": "efficientnet_lite0"}}
-        return content

@@ -79,6 +79,10 @@ def _network(name: str, config: FeaturesConfig, dtype: torch.dtype, device: torc
         from fewcap.features.backbones import pplcnet_v2
 
         return pplcnet_v2.load(config.weights.get(name), dtype, device)
+    if name == "clip_vit_b16":
+        from fewcap.features.backbones import clip_vit_b16
+
+        return clip_vit_b16.load(config.weights.get(name))
     from fewcap.features.backbones import timm_model
 
     return timm_model.load(name.removeprefix("timm:"), config.weights.get(name), dtype, device)

@@ -27,7 +27,12 @@ class Card:
     licence: str
     source: str
     weights: str  # sha256 of the weights, or how they are known
+    channels: int | None = None  # of an appearance network's maps, where they are not ``dim``
     revision: int = 1  # of the code: raised when the same weights would give other vectors
+
+    @property
+    def map_channels(self) -> int:
+        return self.dim if self.channels is None else self.channels
 
     @property
     def hash(self) -> str:

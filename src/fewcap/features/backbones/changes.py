@@ -27,7 +27,7 @@ class Backbone:
     """[N_clip, c + flow statistics] for an appearance network with c channels in its map."""
 
     def __init__(self, appearance: Card) -> None:
-        self._channels = appearance.dim
+        self._channels = appearance.map_channels
         self.card = Card(
             name="changes",
             kind="motion",

@@ -19,7 +19,7 @@ class Backbone:
         self.card = Card(
             name="grid",
             kind="objects",
-            dim=appearance.dim + PLACE,
+            dim=appearance.map_channels + PLACE,
             view=None,
             licence=appearance.licence,
             source=f"map of {appearance.name}",
