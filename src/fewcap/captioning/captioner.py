@@ -106,6 +106,7 @@ class Captioner:
         self._elected = own.consensus if asked.consensus is None else asked.consensus
         self._voters = own.voters if asked.voters is None else asked.voters
         self._best_of = own.best_of if asked.best_of is None else asked.best_of
+        self._rarity = own.rarity if asked.rarity is None else asked.rarity
         if asked.voters and not self._elected:
             raise FewcapError(
                 f"caption.voters is {asked.voters}, but this model takes the likeliest; set consensus, too."
@@ -235,7 +236,15 @@ class Captioner:
         if self._voters:
             temperature = self.trained.config.keywords.temperature
             voters = [Voters(*nearest_sentences(row, self._voters, temperature), self._best_of) for row in similarities]
-        return Vote(self._consensus, self._elected, voters, self._choice, self.trained.vocabulary)
+        return Vote(
+            self._consensus,
+            self._elected,
+            voters,
+            self._choice,
+            self.trained.vocabulary,
+            self.trained.common,
+            self._rarity,
+        )
 
     def distances(self, features: Sequence[VideoFeatures]) -> np.ndarray:
         """How far videos lie from the centre of those that the model was trained on."""

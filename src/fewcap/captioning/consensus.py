@@ -53,15 +53,17 @@ class Consensus:
 
     def order(self, hypotheses: Sequence[Hypothesis], voters: Voters | None = None) -> list[Hypothesis]:
         """The hypotheses, best first; ``voters`` have as many votes as they together, the best of them half as many."""
-        if len(hypotheses) < 2:
-            return list(hypotheses)
+        return by_merit(hypotheses, self.merits(hypotheses, voters))
+
+    def merits(self, hypotheses: Sequence[Hypothesis], voters: Voters | None = None) -> np.ndarray:
+        """What ``order`` goes by: [captions]."""
         trust, weight = 1.0, 0.0
         if voters is not None:
             trust, weight = (_TRUST_BEST, _WEIGHT_BEST) if voters.best_of else (_TRUST, _WEIGHT)
         agreed = self.among(hypotheses, trust)
         if voters is not None:
             agreed = agreed + weight * voters.agreement(self.to_sentences(hypotheses, voters))
-        return by_merit(hypotheses, agreed)
+        return agreed
 
     def among(self, hypotheses: Sequence[Hypothesis], trust: float) -> np.ndarray:
         """How much the captions agree with each, by ``trust``, the power of their probabilities: [captions]."""

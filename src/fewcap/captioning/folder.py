@@ -1,7 +1,8 @@
 """The folder of a trained captioner: everything that captioning needs, and nothing else.
 
 model.safetensors      weights of the captioner; model-2.safetensors, … of its further members
-config.json            its configuration, the features' names, sizes and hashes, what it has learnt about choosing
+config.json            its configuration, the features' names, sizes and hashes, what it has learnt about choosing,
+                       captions that it has ready for any video
 vocabulary.json        words in the order of their numbers
 bank.jsonl             sentences for retrieving keywords: {"text", "video", "keywords"}
 bank.safetensors       their embeddings, half precision
@@ -12,7 +13,7 @@ metrics.jsonl          one row an epoch of each member
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ class TrainedCaptioner:
     extraction: Mapping[str, Any]  # configuration of the features, for captioning a file
     limits: Limits = Limits()
     choice: Choice | None = None  # None: captions are chosen by the plain vote
+    common: Mapping[str, float] = field(default_factory=dict)  # captions that it has ready for any video
 
     def save(self, workspace: Workspace, *, compact: bool = False) -> None:
         """Writes all files but the metrics; ``compact``: with a byte for each number of a matrix."""
@@ -85,6 +87,7 @@ class TrainedCaptioner:
                 "sentence_dim": self.models[0].dims.sentence,
                 "limits": asdict(self.limits),
                 "choice": asdict(self.choice) if self.choice is not None else None,
+                "common": dict(self.common),
             },
         )
         workspace.write_json(VOCABULARY, list(self.vocabulary.words[len(SPECIALS) :]))
@@ -124,7 +127,8 @@ class TrainedCaptioner:
         models = [_read_model(folder / member_file(number), config, dims) for number in range(config.members)]
         limits = Limits(**content.get("limits", {}))
         choice = Choice(**content["choice"]) if content.get("choice") else None
-        return cls(models, config, vocabulary, bank, tower, kinds, content["extraction"], limits, choice)
+        common = content.get("common", {})
+        return cls(models, config, vocabulary, bank, tower, kinds, content["extraction"], limits, choice, common)
 
 
 def _read_model(path: Path, config: TrainConfig, dims: Dims) -> CaptionModel:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fewcap.captioning.choice import Ballot, Choice, arguments
+from fewcap.captioning.commonness import less_common, readiness
 from fewcap.captioning.consensus import Consensus, Voters, by_merit
 from fewcap.captioning.decode import NEVER, Decoder, Hypothesis, beam_search, sample
 from fewcap.captioning.model import CaptionModel, KeywordBatch, Memory, VideoBatch
@@ -82,13 +83,20 @@ class Vote:
     voters: Sequence[Voters] | None  # of each video, beside the captions themselves
     choice: Choice | None  # what training has learnt about choosing
     vocabulary: Vocabulary
+    common: Mapping[str, float]  # the share of videos that each common caption is likely for
+    rarity: float  # how much these lose
 
     def order(self, video: int, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         standing, others = hypotheses[: self.captions], list(hypotheses[self.captions :])
         voters = self.voters[video] if self.voters is not None else None
         if self.choice is None or voters is None:
-            return self.consensus.order(standing, voters) + others
-        return by_merit(standing, self.choice.merits(self.ballot(video, standing))) + others
+            merits = self.consensus.merits(standing, voters)
+        else:
+            merits = self.choice.merits(self.ballot(video, standing))
+        if self.rarity:
+            said = [self.vocabulary.decode(h.words) for h in standing]
+            merits = less_common(merits, readiness(said, self.common), self.rarity)
+        return by_merit(standing, merits) + others
 
     def ballot(self, video: int, hypotheses: Sequence[Hypothesis]) -> Ballot:
         """Captions of a video with what speaks for each; needs voters."""

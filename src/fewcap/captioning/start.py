@@ -21,7 +21,7 @@ from fewcap.features.store import KindInfo
 log = logging.getLogger("fewcap.train")
 
 # settings of a captioner that say which caption it takes
-CHOOSING = ("length_penalty", "consensus", "voters", "best_of")
+CHOOSING = ("length_penalty", "consensus", "voters", "best_of", "rarity")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fewcap.captioning import warmup
 from fewcap.captioning.assemble import Assembled, assemble
 from fewcap.captioning.captioner import Captioner
 from fewcap.captioning.choice import Ballot, Choice, learn
+from fewcap.captioning.commonness import SAMPLE, common_captions
 from fewcap.captioning.confidence import find_limits
 from fewcap.captioning.folder import METRICS, TrainedCaptioner
 from fewcap.captioning.loop import Row, Trainer
@@ -165,11 +166,23 @@ class _Run:
                 log.info("as finished, %d together: CIDEr-D %.1f on validation", len(models), counts["best_score"])
             finished = self._trained(models, assembled, shared)
             finished = replace(finished, choice=choice or finished.choice)
+            if config.rarity and self.before is None:
+                finished = replace(finished, common=self._common(training, finished, assembled, shared))
             speaking = Captioner(finished, videotext=shared.videotext(assembled), device=device)
             limits = find_limits(speaking, [store[item.id] for item in validation])
             replace(finished, models=[model.cpu() for model in models], limits=limits).save(workspace)
             workspace.write_jsonl(METRICS, history)
         return counts
+
+    def _common(
+        self, training: Sequence[VideoItem], trained: TrainedCaptioner, assembled: Assembled, shared: _Shared
+    ) -> dict[str, float]:
+        """What the captioner has ready for any video, by what it would say of some training videos."""
+        asked = CaptionConfig(rarity=0.0)
+        captioner = Captioner(trained, config=asked, videotext=shared.videotext(assembled), device=shared.device)
+        told = [item for item in training if not item.further]
+        chosen = np.random.default_rng(self.seed).permutation(len(told))[:SAMPLE]
+        return common_captions(captioner.ballots([shared.store[told[i].id] for i in np.sort(chosen)]))
 
     def _assembled(self, items: Sequence[VideoItem], shared: _Shared) -> Assembled:
         return assemble(
@@ -197,6 +210,7 @@ class _Run:
             kinds,
             Manifest.read(self.features).config,
             choice=self.before.choice if self.before is not None else None,
+            common=self.before.common if self.before is not None else {},
         )
 
     def _reward(self, items: Sequence[VideoItem], shared: _Shared) -> CaptionReward | None:

@@ -38,6 +38,12 @@ class CaptionConfig(Section):
         description="The vote of the best of so many voters counts, as the best of several references does; 0 counts "
         "all. null takes the model's own, `train.best_of`.",
     )
+    rarity: float | None = Field(
+        None,
+        ge=0,
+        description="With consensus: how much a caption loses that is likely for many training videos, in standard "
+        "deviations a power of e of their share; 0 is off. null takes the model's own, `train.rarity`.",
+    )
     choice: Literal["learnt", "vote"] = Field(
         "learnt",
         description="With consensus and voters: what training has learnt about choosing (`train.choice_folds`), where "

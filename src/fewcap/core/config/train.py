@@ -256,6 +256,12 @@ class TrainConfig(Section):
     )
     voters: int = Field(0, ge=0, description="The captioner's own, where `caption.voters` is null.")
     best_of: int = Field(0, ge=0, description="The captioner's own, where `caption.best_of` is null.")
+    rarity: float = Field(
+        0.0,
+        ge=0,
+        description="The captioner's own, where `caption.rarity` is null; above 0 training ends with captions of some "
+        "training videos, to learn which are likely for many. Needs `consensus` and `voters`.",
+    )
     choice_folds: int = Field(
         0,
         ge=0,
@@ -285,6 +291,11 @@ class TrainConfig(Section):
             raise ValueError(
                 f"choice_folds={self.choice_folds} needs captions and sentences to choose by, but consensus="
                 f"{self.consensus} and voters={self.voters}; set both, for example to 20 and 300."
+            )
+        if self.rarity and not (self.consensus > 1 and self.voters):
+            raise ValueError(
+                f"rarity={self.rarity} needs captions to choose among, but consensus={self.consensus} and voters="
+                f"{self.voters}; set both, for example to 20 and 100."
             )
         if self.batch is not None and self.accumulate > self.batch:
             raise ValueError(f"accumulate={self.accumulate} parts of batch={self.batch} videos; lower `accumulate`.")
