@@ -18,6 +18,7 @@ from fewcap.captioning.folder import TrainedCaptioner
 from fewcap.captioning.train import train
 from fewcap.core.config.caption import CaptionConfig
 from fewcap.core.config.train import TrainConfig
+from fewcap.core.errors import FewcapError
 
 
 def ballot(said: dict[str, float]) -> Ballot:
@@ -46,6 +47,11 @@ def test_common_captions_lose_and_others_do_not() -> None:
 def test_it_needs_captions_to_choose_among() -> None:
     with pytest.raises(ValidationError, match=r"rarity=0.5 needs captions to choose among"):
         TrainConfig(rarity=0.5)
+
+
+def test_a_model_that_knows_nothing_common_says_so(trained: Path) -> None:
+    with pytest.raises(FewcapError, match=r"caption\.rarity is 0\.5, but this model .* train\.rarity"):
+        Captioner.load(trained, CaptionConfig(rarity=0.5))
 
 
 @pytest.mark.slow

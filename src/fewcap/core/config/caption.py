@@ -41,8 +41,8 @@ class CaptionConfig(Section):
     rarity: float | None = Field(
         None,
         ge=0,
-        description="With consensus: how much a caption loses that is likely for many training videos, in standard "
-        "deviations a power of e of their share; 0 is off. null takes the model's own, `train.rarity`.",
+        description="With consensus: standard deviations of the vote that a caption loses for each factor e in the "
+        "share of training videos that it is likely for; 0 is off. null takes the model's own, `train.rarity`.",
     )
     choice: Literal["learnt", "vote"] = Field(
         "learnt",

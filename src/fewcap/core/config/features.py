@@ -28,7 +28,7 @@ class FeaturesConfig(Section):
 
     appearance: str = Field(
         "clip_vit_b16",
-        description="Network that sees single frames: clip_vit_b16, efficientnet_lite0 (an eighth of the work), "
+        description="Network that sees single frames: clip_vit_b16, efficientnet_lite0 (a tenth of the time), "
         "efficientnet_lite0_captions (its last stages trained on captions of MSR-VTT and Flickr8k), pplcnet_v2, "
         "inception_resnet_v2 or timm:<name>; several joined by + see side by side.",
     )
