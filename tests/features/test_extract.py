@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -216,9 +216,10 @@ def one_killed(name: bytes) -> Iterator[list[int]]:
                     continue
                 if found:
                     time.sleep(1.0)
-                    killed.append(int(process.name))
-                    os.kill(killed[0], signal.SIGKILL)
-                    break
+                    with suppress(ProcessLookupError):  # ended by itself: the next one
+                        os.kill(int(process.name), signal.SIGKILL)
+                        killed.append(int(process.name))
+                        break
             time.sleep(0.05)
 
     thread = threading.Thread(target=kill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -54,6 +55,9 @@ def joined() -> Iterator[Ranks]:
         return
     started_here = not dist.is_initialized()
     if started_here:
+        # Optimisers import this late, and it keeps the group of that moment for good: the group's threads would outlive
+        # the group, and one that still frees a message while the interpreter ends aborts the process.
+        importlib.import_module("torch._dynamo")
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield Ranks(dist.get_rank(), dist.get_world_size())
