@@ -3,15 +3,18 @@
 MSRVTT is a folder with MSR-VTT's annotations, `clips` and `frames.tar`. Its validation and test videos of one category,
 which the captioner inside has not seen, are cut into folds: in each fold the others are a user's folder with one
 caption a video (by the hash of its id; every ninth is for validation), and the fold is captioned. The captions of all
-folds are scored together, against all captions of the videos. A second call goes on where the first one was.
+folds are scored together, against all captions of the videos; of several seeds the mean and the standard deviation are
+shown. A second call goes on where the first one was.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def unseen(msrvtt: Path, category: int, folder: Path) -> list[VideoItem]:
     """Videos of the category that have pictures and did not train the captioner inside, in a fixed random order."""
-    known = {}
+    known: dict[str, int] = {}
     for name in ANNOTATIONS:
         with gzip.open(msrvtt / name, "rt", encoding="utf-8") as file:
             known |= {video["video_id"]: video["category"] for video in json.load(file)["videos"]}
@@ -73,31 +76,42 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--category", type=int, default=3, help="3 is sports")
     parser.add_argument("--folds", type=int, default=4)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     args = parser.parse_args()
     items = unseen(args.msrvtt, args.category, args.out / "data")
-    references = {item.id: item.captions for item in items}
-    said: dict[str, dict[str, str]] = {"the captioner inside, alone": {}}
+    folds = [items[fold :: args.folds] for fold in range(args.folds)]
+    said: dict[tuple[str, int], dict[str, str]] = {}  # captions by variant and seed
+    alone: dict[str, str] = {}
     inside = Captioner.default()
-    for variant in args.variants:
-        said[variant] = {}
-        for fold in range(args.folds):
-            held = items[fold :: args.folds]
+    for variant, seed in itertools.product(args.variants, args.seeds):
+        said[variant, seed] = {}
+        for fold, held in enumerate(folds):
+            folder = args.out / f"{seed} {fold} {variant}"
             users = [item for item in items if item not in held]
-            folder = args.out / f"{fold} {variant}"
-            make_project(folder, args.msrvtt, users, held, VARIANTS[variant], fold)
+            make_project(folder, args.msrvtt, users, held, VARIANTS[variant], seed)
             run(Project.open(folder, []))
-            said[variant] |= {row["id"]: row["caption"] for row in read_jsonl(folder / "captions" / "captions.jsonl")}
-            store = FeatureStore(folder / "features")
-            alone = inside.caption([store[item.id] for item in held])
-            said["the captioner inside, alone"] |= {
-                item.id: caption.text for item, caption in zip(held, alone, strict=True)
-            }
+            rows = read_jsonl(folder / "captions" / "captions.jsonl")
+            said[variant, seed] |= {row["id"]: row["caption"] for row in rows}
+            if held[0].id not in alone:
+                store = FeatureStore(folder / "features")
+                captions = inside.caption([store[item.id] for item in held])
+                alone |= {item.id: caption.text for item, caption in zip(held, captions, strict=True)}
+    references = {item.id: item.captions for item in items}
     with open_meteor(ScoreConfig()) as (meteor, _):
-        for variant, captions in said.items():
-            scores = score_captions(captions, references, ScoreConfig(), meteor=meteor).metrics
-            shown = ", ".join(f"{name} {scores[name]:.1f}" for name in ("cider_d", "bleu4", "meteor", "rouge_l"))
-            print(f"{variant}, {len(captions)} videos: {shown}")
+
+        def show(name: str, runs: list[dict[str, str]]) -> None:
+            scores = [score_captions(each, references, ScoreConfig(), meteor=meteor).metrics for each in runs]
+            shown = []
+            for metric in ("cider_d", "bleu4", "meteor", "rouge_l"):
+                values = [each[metric] for each in scores]
+                spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+                shown.append(f"{metric} {statistics.mean(values):.1f}{spread}")
+            print(f"{name}, {len(items)} videos: {', '.join(shown)}")
+
+        show("the captioner inside, alone", [alone])
+        for variant in args.variants:
+            show(variant, [said[variant, seed] for seed in args.seeds])
 
 
 if __name__ == "__main__":
