@@ -15,6 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,12 @@ class TorchCaptioner(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         d = config.width
-        options = {"d_model": d, "nhead": config.heads, "dim_feedforward": config.expansion * d, "batch_first": True}
+        options: dict[str, Any] = {
+            "d_model": d,
+            "nhead": config.heads,
+            "dim_feedforward": config.expansion * d,
+            "batch_first": True,
+        }
         self.frames = nn.Linear(SIZES["appearance"] + SIZES["motion"], d)
         self.objects = nn.Linear(SIZES["objects"], d)
         self.object_transformer = nn.ModuleList(
@@ -65,21 +71,21 @@ class TorchCaptioner(nn.Module):
         self.classifier = nn.Linear(d, VOCABULARY)
 
     def forward(self, video: VideoBatch, keywords: KeywordBatch, words: Tensor) -> Tensor:
-        objects = self.objects(video.objects)
+        seen_parts = (video.appearance, video.motion, video.objects, video.frame_mask, video.object_mask)
+        appearance, motion, objects, frame_mask, object_mask = (part for part in seen_parts if part is not None)
+        objects = self.objects(objects)
         for layer in self.object_transformer:
-            objects = layer(objects, src_key_padding_mask=~video.object_mask)
-        seen = self.frames(torch.cat([video.appearance, video.motion], -1))
+            objects = layer(objects, src_key_padding_mask=~object_mask)
+        seen = self.frames(torch.cat([appearance, motion], -1))
         for layer in self.joint_transformer:
-            seen = layer(
-                seen, objects, tgt_key_padding_mask=~video.frame_mask, memory_key_padding_mask=~video.object_mask
-            )
+            seen = layer(seen, objects, tgt_key_padding_mask=~frame_mask, memory_key_padding_mask=~object_mask)
         said, hidden = self.words(keywords.words), keywords.words == PAD
         for layer in self.refiner:
-            said = layer(said, seen, tgt_key_padding_mask=hidden, memory_key_padding_mask=~video.frame_mask)
+            said = layer(said, seen, tgt_key_padding_mask=hidden, memory_key_padding_mask=~frame_mask)
         h = self.words(words)
         causal = nn.Transformer.generate_square_subsequent_mask(words.shape[1])
         for layer, attention, gate in zip(self.decoder, self.extra_attention, self.gates, strict=True):
-            h = layer(h, seen, tgt_mask=causal, memory_key_padding_mask=~video.frame_mask, tgt_is_causal=True)
+            h = layer(h, seen, tgt_mask=causal, memory_key_padding_mask=~frame_mask, tgt_is_causal=True)
             other, _ = attention(h, said, said, key_padding_mask=hidden, need_weights=False)
             share = torch.sigmoid(gate(torch.cat([h, other], -1)))
             h = share * h + (1 - share) * other

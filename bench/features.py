@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -135,8 +136,10 @@ def network_forms() -> None:
     published = EfficientNetLite0.load(path)
     cpu = torch.device("cpu")
     frames = np.random.default_rng(0).integers(0, 256, (16, 14, 14, 3), dtype=np.uint8)
-    pictures = np.stack([np.asarray(Image.fromarray(frame).resize((SIZE, SIZE), Image.BICUBIC)) for frame in frames])
-    last = {"memory_format": torch.channels_last}
+    pictures = np.stack(
+        [np.asarray(Image.fromarray(frame).resize((SIZE, SIZE), Image.Resampling.BICUBIC)) for frame in frames]
+    )
+    last: dict[str, Any] = {"memory_format": torch.channels_last}
     forms: dict[str, tuple[torch.nn.Module, torch.dtype, bool]] = {
         "as published": (published, torch.float32, False),
         "as published, channels-last": (EfficientNetLite0.load(path).to(**last), torch.float32, True),
@@ -145,7 +148,7 @@ def network_forms() -> None:
         "folded and fused, bfloat16": (Folded(published, torch.bfloat16, cpu), torch.bfloat16, True),
         "compiled": (torch.compile(EfficientNetLite0.load(path), dynamic=False), torch.float32, False),  # type: ignore[dict-item]
     }
-    torch._inductor.config.freezing = True  # type: ignore[attr-defined]
+    torch._inductor.config.freezing = True
     with torch.inference_mode():
         expected = published(scaled(pictures, torch.float32, cpu)).mean((2, 3))
         for name, (network, dtype, channels_last) in forms.items():

@@ -25,7 +25,7 @@ MSRVTT = Path(__file__).resolve().parents[2] / "shared" / "data" / "msrvtt"
 FOLDS, SHUFFLES, CAPTIONS = 5, 3, 5
 
 
-def annotations() -> tuple[dict[str, int], dict[str, list[str]]]:
+def read_annotations() -> tuple[dict[str, int], dict[str, list[str]]]:
     categories: dict[str, int] = {}
     captions: dict[str, list[str]] = defaultdict(list)
     for name in ("train_val", "test"):
@@ -83,7 +83,7 @@ def main() -> None:
     clips = {path.stem for path in (MSRVTT / "clips").glob("*.mp4")}
     ids = [video for video in next(iter(stores.values())).ids if video in clips]
     ids = [video for video in ids if all(video in store for store in stores.values())]
-    categories, captions = annotations()
+    categories, captions = read_annotations()
     encoder = SentenceEncoder.load()
     flat = encoder.encode([caption for video in ids for caption in captions[video][:CAPTIONS]])
     texts = flat.reshape(len(ids), CAPTIONS, -1).mean(1)

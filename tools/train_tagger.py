@@ -127,12 +127,12 @@ def main() -> None:
     random.shuffle(train)
     tagger = PerceptronTagger(load=False)
     tagger.train(train, nr_iter=args.iterations)
-    for name, sentences in tests.items():
-        share, total = agreement(tagger, sentences)
+    for name, tagged in tests.items():
+        share, total = agreement(tagger, tagged)
         print(f"before pruning {name}: {100 * share:.2f} % of {total} words", flush=True)
     prune(tagger, args.prune)
-    for name, sentences in tests.items():
-        share, total = agreement(tagger, sentences)
+    for name, tagged in tests.items():
+        share, total = agreement(tagger, tagged)
         print(f"{name}: {100 * share:.2f} % of {total} words", flush=True)
     asset = {
         "classes": {letter: "/".join(group) for letter, group in CLASSES.items()},

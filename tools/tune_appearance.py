@@ -88,7 +88,7 @@ def lite0() -> Network:
         tuned = {efficientnet_lite0.published_name(name): tensor.contiguous() for name, tensor in state.items()}
         return {**load_file(source), **tuned}
 
-    stages = nn.Sequential(*network.blocks[early:], network.head)
+    stages = nn.Sequential(*list(network.blocks)[early:], network.head)
     return Network("efficientnet_lite0", see, (112, 14, 14), Late(stages), efficientnet_lite0.DIM, published)
 
 
@@ -96,7 +96,7 @@ def pplcnet() -> Network:
     """The last two blocks learn, and what mixes the channels before them, where there are only 256 of 14 × 14 cells."""
     source = weights.resolve("pplcnet_v2")
     network = pplcnet_v2.PPLCNetV2.load(source)
-    *early, before = network.blocks[:10]
+    *early, before = list(network.blocks)[:10]
     assert isinstance(before, pplcnet_v2.Block)
 
     def see(frames: np.ndarray) -> Tensor:
@@ -105,7 +105,7 @@ def pplcnet() -> Network:
             x = block(x)
         return before.before_mixing(x)
 
-    stages = nn.Sequential(before.mix, *network.blocks[10:])
+    stages = nn.Sequential(before.mix, *list(network.blocks)[10:])
     return Network(
         pplcnet_v2.NAME, see, (256, 14, 14), Late(stages), pplcnet_v2.DIM, lambda: pplcnet_v2.published(network)
     )
@@ -231,7 +231,7 @@ def tune(
     sentences = [unit(own - centre) for own in texts]
     means = np.stack([own.mean(0) for own in sentences]).astype(np.float32)
     averaged = network.late
-    late = copy.deepcopy(averaged).to(memory_format=torch.channels_last)
+    late = copy.deepcopy(averaged).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     training = np.flatnonzero([items[i].split == "train" for i in pictures.video])
 
     def judged(late: Late) -> float:
