@@ -194,8 +194,8 @@ def test_captions_do_not_invalidate_features(data: Path, reference: Path) -> Non
 
 
 @contextmanager
-def one_killed(name: bytes) -> Iterator[list[int]]:
-    """Kills the first process below this one whose command line holds ``name``, shortly after it began."""
+def one_killed(name: bytes, after: float) -> Iterator[list[int]]:
+    """Kills a process below this one whose command line holds ``name``, so many seconds after it was seen."""
     stopped = threading.Event()
     killed: list[int] = []
 
@@ -215,7 +215,7 @@ def one_killed(name: bytes) -> Iterator[list[int]]:
                 except OSError:
                     continue
                 if found:
-                    time.sleep(1.0)
+                    time.sleep(after)
                     with suppress(ProcessLookupError):  # ended by itself: the next one
                         os.kill(int(process.name), signal.SIGKILL)
                         killed.append(int(process.name))
@@ -233,7 +233,7 @@ def one_killed(name: bytes) -> Iterator[list[int]]:
 
 @pytest.mark.slow
 def test_killed_worker_loses_nothing(data: Path, reference: Path, tmp_path: Path) -> None:
-    with one_killed(b"fewcap.features.worker") as killed:
+    with one_killed(b"fewcap.features.worker", after=0.5) as killed:
         extract(data, tmp_path / "out", CONFIG.model_copy(update={"workers": 2}))
     assert killed
     assert content(tmp_path / "out") == content(reference)
@@ -325,7 +325,7 @@ def test_ray_gives_the_same_bytes(data: Path, reference: Path, tmp_path: Path) -
 @pytest.mark.slow
 def test_killed_ray_worker_loses_nothing(data: Path, reference: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
-    with one_killed(b"ray::_RayWorker") as killed:
+    with one_killed(b"ray::_RayWorker", after=0.0) as killed:
         extract(data, tmp_path / "out", CONFIG.model_copy(update={"engine": "ray", "workers": 2}))
     assert killed
     assert content(tmp_path / "out") == content(reference)
