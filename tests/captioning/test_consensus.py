@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from fewcap.captioning.consensus import Consensus, Voters
+from fewcap.captioning.consensus import Consensus, Voters, by_merit
 from fewcap.captioning.decode import Hypothesis
 from fewcap.text.closeness import closeness
 
@@ -17,15 +17,19 @@ def hypothesis(words: tuple[int, ...], value: float) -> Hypothesis:
     return Hypothesis(words, value, value / (len(words) + 1))
 
 
+def ordered(consensus: Consensus, hypotheses: list[Hypothesis], voters: Voters | None = None) -> list[Hypothesis]:
+    return by_merit(hypotheses, consensus.merits(hypotheses, voters))
+
+
 def test_the_caption_that_others_agree_with_wins_over_the_likeliest() -> None:
     sentences = [[4, 5, 6], [4, 7, 8], [9, 10, 11], [4, 12, 13, 14]]
     outlier = hypothesis((9, 10, 11), -1.0)
     crowd = [hypothesis((4, 5, 6), -1.2), hypothesis((4, 5, 6, 7), -1.3), hypothesis((4, 5, 8), -1.4)]
-    ordered = Consensus(sentences).order([outlier, *crowd])
-    assert ordered[0].words[:2] == (4, 5)
-    assert sorted(ordered, key=lambda h: h.words) == sorted([outlier, *crowd], key=lambda h: h.words)
+    found = ordered(Consensus(sentences), [outlier, *crowd])
+    assert found[0].words[:2] == (4, 5)
+    assert sorted(found, key=lambda h: h.words) == sorted([outlier, *crowd], key=lambda h: h.words)
     certain = hypothesis((9, 10, 11), 30.0)
-    assert Consensus(sentences).order([*crowd, certain])[0] == certain
+    assert ordered(Consensus(sentences), [*crowd, certain])[0] == certain
 
 
 def test_closeness_equals_cider_d() -> None:
@@ -59,14 +63,14 @@ def test_people_s_sentences_vote_as_much_as_the_captions() -> None:
         + sum(s * close(h.words, sentences[i]) for i, s in zip(voters.sentences, voters.shares, strict=True))
         for h in hypotheses
     }
-    assert [h.words for h in consensus.order(hypotheses, voters)] == sorted(agreed, key=lambda w: -agreed[w])
-    assert consensus.order(hypotheses)[0].words[0] == 4
-    assert consensus.order(hypotheses, voters)[0].words == (9, 10, 11)
+    assert [h.words for h in ordered(consensus, hypotheses, voters)] == sorted(agreed, key=lambda w: -agreed[w])
+    assert ordered(consensus, hypotheses)[0].words[0] == 4
+    assert ordered(consensus, hypotheses, voters)[0].words == (9, 10, 11)
 
 
 def test_one_caption_needs_no_agreement() -> None:
     only = hypothesis((4,), -1.0)
-    assert Consensus([[4]]).order([only]) == [only]
+    assert ordered(Consensus([[4]]), [only]) == [only]
 
 
 def test_the_best_of_several_voters_is_an_expectation() -> None:
@@ -87,5 +91,5 @@ def test_a_caption_that_one_person_might_have_written_wins_by_the_best_voter() -
     consensus = Consensus([*near, *((n, n + 1, n + 2) for n in range(20, 80))])
     hypotheses = [hypothesis((4, 5, 6), -1.0), hypothesis((9, 10, 11, 13), -1.1)]
     nearest, shares = np.arange(4), np.array([0.32, 0.32, 0.32, 0.04])
-    assert consensus.order(hypotheses, Voters(nearest, shares))[0].words == (4, 5, 6)
-    assert consensus.order(hypotheses, Voters(nearest, shares, best_of=40))[0].words == (9, 10, 11, 13)
+    assert ordered(consensus, hypotheses, Voters(nearest, shares))[0].words == (4, 5, 6)
+    assert ordered(consensus, hypotheses, Voters(nearest, shares, best_of=40))[0].words == (9, 10, 11, 13)

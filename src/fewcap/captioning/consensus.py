@@ -42,7 +42,7 @@ class Voters:
 
 
 class Consensus:
-    """Knows the rarity of n-grams; orders hypotheses by their expected closeness to what might be said."""
+    """Knows the rarity of n-grams; judges hypotheses by their expected closeness to what might be said."""
 
     def __init__(self, sentences: Iterable[Sequence[int]]) -> None:
         self._sentences = [tuple(sentence) for sentence in sentences]
@@ -51,12 +51,8 @@ class Consensus:
             self._holding.update({gram for n in LENGTHS for gram in grams(sentence, n)})
         self._of_sentences: dict[int, Grams] = {}
 
-    def order(self, hypotheses: Sequence[Hypothesis], voters: Voters | None = None) -> list[Hypothesis]:
-        """The hypotheses, best first; ``voters`` have as many votes as they together, the best of them half as many."""
-        return by_merit(hypotheses, self.merits(hypotheses, voters))
-
     def merits(self, hypotheses: Sequence[Hypothesis], voters: Voters | None = None) -> np.ndarray:
-        """What ``order`` goes by: [captions]."""
+        """[captions]; ``voters`` have as many votes as the captions together, the best of them half as many."""
         trust, weight = 1.0, 0.0
         if voters is not None:
             trust, weight = (_TRUST_BEST, _WEIGHT_BEST) if voters.best_of else (_TRUST, _WEIGHT)

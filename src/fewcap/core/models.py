@@ -180,8 +180,8 @@ MODELS: tuple[Model, ...] = (
         name="captioner",
         role="captions of videos of any kind (default), and the start of training",
         licence="Apache-2.0",
-        size=18_600_000,
-        source="trained by this project on MSR-VTT, inside fewcap",
+        size=19_300_000,
+        source="trained by this project on MSR-VTT and Flickr8k, inside fewcap",
         asset="captioner",
     ),
     Model(
