@@ -146,7 +146,10 @@ def _run(units: Sequence[Unit], config: FeaturesConfig) -> Iterator[Done]:
 
 
 def _cropped(workspace: Workspace, dataset: Dataset, units: Sequence[Unit], config: FeaturesConfig) -> dict[str, str]:
-    """Names of the cut-outs to look at, each with its video: training videos of which there are few frames."""
+    """Names of the cut-outs to look at, each with its video: training videos of which there are few frames.
+
+    Further corpora have none: they train in some epochs only, and may be many times as large.
+    """
     if not config.crops:
         return {}
     ids = {item.id for item in dataset.items}
@@ -162,7 +165,7 @@ def _cropped(workspace: Workspace, dataset: Dataset, units: Sequence[Unit], conf
 
 
 def _training(dataset: Dataset) -> set[str]:
-    return {item.id for item in dataset.items if item.split == "train"}
+    return {item.id for item in dataset.items if item.split == "train" and not item.further}
 
 
 def _units(jobs: Sequence[Job], prefix: str = "") -> list[Unit]:

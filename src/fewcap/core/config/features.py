@@ -57,7 +57,8 @@ class FeaturesConfig(Section):
         ge=0,
         le=100,
         description="Training videos of fewer than min_frames frames (photographs, pairs of stills) are looked at so "
-        "many times more, each time through a random cut-out, mirrored or not; training chooses among these looks.",
+        "many times more, each time through a random cut-out, mirrored or not; training chooses among these looks. "
+        "Those of data.further are not.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
