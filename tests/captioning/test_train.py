@@ -179,6 +179,28 @@ def test_published_settings_train(world: Path, tmp_path: Path, change: dict[str,
     assert manifest.counts["epochs"] == 2
 
 
+def test_sentences_of_further_corpora_are_retrieved_unless_switched_off(world: Path, tmp_path: Path) -> None:
+    rows = read_jsonl(world / "data" / "videos.jsonl")
+    told = [row["id"] for row in rows if row["split"] == "train"]
+    further = set(told[::3])
+
+    def build(workspace: Workspace) -> dict[str, int]:
+        workspace.write_jsonl("videos.jsonl", ({**row, "corpus": int(row["id"] in further)} for row in rows))
+        workspace.write_json("sources.json", {"source": "folder", "packed_features": None})
+        return {"videos": len(rows)}
+
+    run_stage(Stage(tmp_path / "data", "data", inputs={"further": "yes"}, config={}), build)
+    found: dict[bool, list[str]] = {}
+    for switch in (True, False):
+        keywords = TINY.keywords.model_copy(update={"further": switch})
+        config = TINY.model_copy(update={"epochs": 1, "keywords": keywords})
+        out = tmp_path / str(switch)
+        train(tmp_path / "data", world / "features", None, out, config, seed=0, metric=metric)
+        found[switch] = [row["video"] for row in read_jsonl(out / "bank.jsonl")]
+        assert Manifest.read(out).counts["videos"] == len(told)  # they train all the same
+    assert found == {True: told, False: [video for video in told if video not in further]}
+
+
 @pytest.mark.slow
 def test_a_text_warm_up_helps_the_first_epoch(world: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"

@@ -130,6 +130,17 @@ def test_other_training_videos_need_other_cut_outs(data: Path, tmp_path: Path) -
     assert [len(store.looks(video)) for video in ("pair", "photo", "v0")] == [2, 2, 1]
 
 
+def test_videos_of_further_corpora_have_no_cut_outs(data: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "data"
+    shutil.copytree(data, mixed)
+    videos = mixed / "videos.jsonl"
+    rows = [{**row, "split": "train", "corpus": int(row["id"] == "photo")} for row in read_jsonl(videos)]
+    videos.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    extract(mixed, tmp_path / "features", CONFIG.model_copy(update={"crops": 1}))
+    store = FeatureStore(tmp_path / "features")
+    assert [len(store.looks(video)) for video in ("pair", "photo")] == [2, 1]
+
+
 def test_store_can_be_sent_to_another_process(reference: Path) -> None:
     store = FeatureStore(reference)
     first = store["v0"].appearance

@@ -66,12 +66,15 @@ def assemble(
     keyword_targets = encoder.encode(keyword_texts)
     pool = pooled([looks[item.id][0] for item in videos], dims)
 
-    texts = [text for own in truth for text in own] + [text for own in invented for text in own]
-    owners = [videos[i].id for i in video_of] + [
-        item.id for item, own in zip(videos, invented, strict=True) for _ in own
-    ]
-    invented_embeddings = encoder.encode([text for own in invented for text in own])
-    bank = SentenceBank.build(texts, owners, np.concatenate([embeddings, invented_embeddings]))
+    banked = [i for i, item in enumerate(videos) if config.keywords.further or not item.further]
+    of_bank = np.isin(video_of, banked)
+    given = [(videos[i].id, text) for i in banked for text in truth[i]]
+    added = [(videos[i].id, text) for i in banked for text in invented[i]]
+    bank = SentenceBank.build(
+        [text for _, text in (*given, *added)],
+        [video for video, _ in (*given, *added)],
+        np.concatenate([embeddings[of_bank], encoder.encode([text for _, text in added])]),
+    )
     ids = [item.id for item in videos]
     if before is None:
         bank = bank.compact(config.keywords.bank)

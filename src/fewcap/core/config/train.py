@@ -104,6 +104,7 @@ class KeywordConfig(Section):
         ge=0,
         description="Sentences to retrieve from at most, those most typical of their videos first; 0 keeps all.",
     )
+    further: bool = Field(True, description="With `data.further`: sentences of these corpora are retrieved, too.")
     folds: int = Field(
         5,
         ge=1,
