@@ -155,7 +155,8 @@ def test_shared_positions_change_nothing(tiny_folder: Path) -> None:
     ids = torch.randint(5, 30, (9, 7), generator=torch.Generator().manual_seed(0))
     shared = network(input_ids=ids, use_mems=False).logits
     del network.transformer.relative_positional_encoding  # transformers' own again
-    assert torch.equal(shared, network(input_ids=ids, use_mems=False).logits)
+    # Not to the bit: on some processors the order of a sum hangs on the shape.
+    torch.testing.assert_close(shared, network(input_ids=ids, use_mems=False).logits, atol=1e-4, rtol=1e-4)
 
 
 def test_no_corpus_no_training(tmp_path: Path) -> None:
